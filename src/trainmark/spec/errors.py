@@ -1,0 +1,46 @@
+"""The errors that users see: one line that says what is wrong, what was got and what to do."""
+
+EXIT_DONE = 0
+EXIT_RUN_FAILED = 1
+EXIT_WRONG_INPUT = 2
+EXIT_INTERRUPTED = 130
+
+
+class TrainmarkError(Exception):
+    """A mistake the user can mend; printed as one line, exit code 2."""
+
+    exit_code = EXIT_WRONG_INPUT
+
+
+class UnknownNameError(TrainmarkError):
+    """A name that no registry entry has."""
+
+
+class ConfigError(TrainmarkError):
+    """A configuration that cannot be read or does not hold together."""
+
+
+class PlanError(TrainmarkError):
+    """Choices that cannot be placed on the site (Eq. 5, slots, cores)."""
+
+
+class RunNotFoundError(TrainmarkError):
+    """A run id, prefix or path that names no stored run, or several."""
+
+
+class StorageError(TrainmarkError):
+    """A folder that cannot be written, or has too little space."""
+
+    exit_code = EXIT_RUN_FAILED
+
+
+class RunFailedError(TrainmarkError):
+    """A run that started and could not end well; its folder says why."""
+
+    exit_code = EXIT_RUN_FAILED
+
+
+class InterruptedRunError(TrainmarkError):
+    """A run that was stopped by Ctrl-C or SIGTERM; its folder can be resumed."""
+
+    exit_code = EXIT_INTERRUPTED

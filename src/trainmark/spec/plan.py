@@ -1,0 +1,94 @@
+"""Plan: what follows from a RunConfig on a Site: which member's which rank runs on which cores of which node."""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from trainmark.spec.units import parse_cores, show_cores
+
+
+class Rank(NamedTuple):
+    """One worker of a member and its place."""
+
+    rank: int
+    node: str
+    rank_of_node: int
+    cores: tuple[int, ...]
+    accelerator: int | None
+
+
+class Job(NamedTuple):
+    """The training of one member. Jobs of one `lane` use the same slots, one after another."""
+
+    member: int
+    lane: int
+    ranks: tuple[Rank, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All jobs of a run. `lanes` members train at the same time."""
+
+    members: int
+    workers_per_member: int
+    system_scale: int
+    site: str
+    lanes: int
+    idle_slots: int
+    jobs: tuple[Job, ...]
+
+    @property
+    def waves(self) -> int:
+        """How many members a lane trains one after another."""
+        return -(-self.members // self.lanes)
+
+
+def rank_as_json(rank: Rank) -> dict[str, Any]:
+    """A rank as it stands in plan.json and job.json."""
+    return {
+        "rank": rank.rank,
+        "node": rank.node,
+        "rank_of_node": rank.rank_of_node,
+        "cores": show_cores(rank.cores),
+        "accelerator": rank.accelerator,
+    }
+
+
+def job_as_json(job: Job) -> dict[str, Any]:
+    """A job as it stands in plan.json and job.json."""
+    return {"member": job.member, "lane": job.lane, "ranks": [rank_as_json(rank) for rank in job.ranks]}
+
+
+def job_from_json(data: dict[str, Any]) -> Job:
+    """The job that `job_as_json` wrote."""
+    ranks = tuple(
+        Rank(r["rank"], r["node"], r["rank_of_node"], parse_cores(r["cores"]), r["accelerator"])
+        for r in data["ranks"]
+    )
+    return Job(data["member"], data["lane"], ranks)
+
+
+def plan_as_json(plan: Plan) -> dict[str, Any]:
+    """A plan as it stands in plan.json and, under `plan`, in result.json."""
+    return {
+        "members": plan.members,
+        "workers_per_member": plan.workers_per_member,
+        "system_scale": plan.system_scale,
+        "site": plan.site,
+        "lanes": plan.lanes,
+        "waves": plan.waves,
+        "idle_slots": plan.idle_slots,
+        "mapping": [job_as_json(job) for job in plan.jobs],
+    }
+
+
+def plan_from_json(data: dict[str, Any]) -> Plan:
+    """The plan that `plan_as_json` wrote."""
+    return Plan(
+        members=data["members"],
+        workers_per_member=data["workers_per_member"],
+        system_scale=data["system_scale"],
+        site=data["site"],
+        lanes=data["lanes"],
+        idle_slots=data["idle_slots"],
+        jobs=tuple(job_from_json(job) for job in data["mapping"]),
+    )

@@ -1,0 +1,85 @@
+"""Named parts, loaded only when used: a written dictionary of name → "module:attribute", extended by entry points."""
+
+import ast
+import difflib
+import importlib
+import importlib.util
+from collections.abc import Iterator, Mapping
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+from trainmark.spec.errors import UnknownNameError
+
+
+def closest(name: str, known: list[str]) -> str:
+    """A hint that names the nearest known name, or nothing when none is near."""
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    return f" Did you mean '{near[0]}'?" if near else ""
+
+
+class Registry(Mapping[str, str]):
+    """The parts of one kind. `registry[name]` is where a part lives; `load(name)` is the part itself."""
+
+    def __init__(self, kind: str, own: dict[str, str], group: str) -> None:
+        self.kind = kind
+        self.group = group
+        self._own = own
+        self._all: dict[str, str] | None = None
+
+    def _entries(self) -> dict[str, str]:
+        if self._all is None:
+            # Our own entries win: a plug-in adds parts, it never replaces what a published result was measured with.
+            plugged = {point.name: point.value for point in entry_points(group=self.group)}
+            self._all = plugged | self._own
+        return self._all
+
+    def __getitem__(self, name: str) -> str:
+        entries = self._entries()
+        if name not in entries:
+            known = sorted(entries)
+            raise UnknownNameError(
+                f"There is no {self.kind} '{name}'.{closest(name, known)} Known: {', '.join(known)}."
+            )
+        return entries[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(self._entries()))
+
+    def __len__(self) -> int:
+        return len(self._entries())
+
+    def load(self, name: str) -> Any:
+        """The part called `name`; a "module:attribute" is loaded as it stands, so a plug-in can point at its own code."""
+        target = name if ":" in name else self[name]
+        module_name, _, attribute = target.partition(":")
+        try:
+            return getattr(importlib.import_module(module_name), attribute)
+        except (ImportError, AttributeError) as error:
+            raise UnknownNameError(
+                f"The {self.kind} '{name}' points at {target}, which cannot be loaded: {error}. "
+                "Check that the package that provides it is installed whole."
+            ) from error
+
+    def describe(self, name: str) -> str:
+        """One line about a part, read from its source without importing it (importing may pull in torch)."""
+        module_name, _, attribute = self[name].partition(":")
+        try:
+            spec = importlib.util.find_spec(module_name)
+        except ImportError:
+            spec = None
+        if spec is None or spec.origin is None:
+            return "(its module cannot be found)"
+        tree = ast.parse(Path(spec.origin).read_text(encoding="utf-8"))
+        return _first_line(_docstring_of(tree, attribute) or ast.get_docstring(tree) or "")
+
+
+def _docstring_of(tree: ast.Module, attribute: str) -> str | None:
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == attribute:
+            return ast.get_docstring(node)
+    return None
+
+
+def _first_line(text: str) -> str:
+    return text.strip().split("\n")[0].strip()

@@ -1,0 +1,85 @@
+"""Result: what one run measured, with units, intervals, raw samples' places and reasons for what is missing."""
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+SCHEMA = "trainmark.result/1"
+
+Status = Literal["measured", "derived", "unavailable", "predicted"]
+Better = Literal["higher", "lower", "neither"]
+
+
+class Record(BaseModel):
+    """A frozen record; keys it does not know are refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Metric(Record):
+    """One figure. It is either there with its value, or unavailable with its reason."""
+
+    value: float | None
+    unit: str
+    better: Better
+    status: Status
+    ci95: tuple[float, float] | None = None
+    n: int = 0
+    samples_ref: str | None = None
+    convention: str | None = None
+    exponent: float | None = None
+    reason: str | None = None
+    detail: dict[str, Any] | None = None
+
+    @model_validator(mode="after")
+    def _value_or_reason(self) -> "Metric":
+        if (self.value is None) != (self.status == "unavailable"):
+            raise ValueError("a metric has a value unless it is unavailable")
+        if self.status == "unavailable" and not self.reason:
+            raise ValueError("an unavailable metric says why")
+        return self
+
+
+class MemberResult(Record):
+    """What became of one member."""
+
+    member: int
+    state: Literal["finished", "failed", "stopped", "running", "waiting"]
+    attempts: int
+    seed: int
+    quality: float | None = None
+    epochs_done: int = 0
+    restarted: bool = False
+    exit: dict[str, Any] | None = None
+    reason: str | None = None
+    metrics: dict[str, Metric] = Field(default_factory=dict)
+
+
+class Result(Record):
+    """The product of a run: result.json."""
+
+    schema_: Literal["trainmark.result/1"] = Field(SCHEMA, alias="schema")
+    run_id: str
+    state: Literal["complete", "partial", "failed", "unfinished"]
+    started_at: str
+    workload: str
+    size: str
+    config: dict[str, Any]
+    plan: dict[str, Any]
+    machine: dict[str, Any]
+    software: dict[str, Any]
+    metrics: dict[str, Metric]
+    members: list[MemberResult]
+    warnings: list[str]
+    provenance: dict[str, Any]
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, populate_by_name=True)
+
+    def as_json(self) -> str:
+        """The text of result.json."""
+        return self.model_dump_json(by_alias=True, indent=2) + "\n"
+
+
+def unavailable(unit: str, better: Better, reason: str) -> Metric:
+    """A metric that could not be measured, and why."""
+    return Metric(value=None, unit=unit, better=better, status="unavailable", reason=reason)

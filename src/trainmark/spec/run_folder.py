@@ -1,0 +1,131 @@
+"""RunFolder: where each file of a run lies on disk; the folder mirrors the flow."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+def member_name(member: int) -> str:
+    """The folder name of a member."""
+    return f"{member:04d}"
+
+
+@dataclass(frozen=True)
+class AttemptFolder:
+    """One try at training a member."""
+
+    path: Path
+    events: Path
+
+    def rank_log(self, rank: int) -> Path:
+        """What a rank printed."""
+        return self.path / f"rank-{rank}.log"
+
+    def rank_events(self, rank: int) -> Path:
+        """What a rank measured, one JSON object a line."""
+        return self.events / f"rank-{rank}.jsonl"
+
+    def ready(self, rank: int) -> Path:
+        """Marks that a rank is set up and waits for the common start."""
+        return self.path / f"ready-{rank}"
+
+    @property
+    def go(self) -> Path:
+        """Holds the wall-clock time at which all waiting ranks start."""
+        return self.path / "go"
+
+    @property
+    def rendezvous(self) -> Path:
+        """Where rank 0 says how to reach it."""
+        return self.path / "rendezvous.json"
+
+    @property
+    def checkpoint(self) -> Path:
+        """The member's newest checkpoint."""
+        return self.path / "checkpoint.pt"
+
+    @property
+    def predictions(self) -> Path:
+        """The trained member's predictions of held-out and out-of-bag samples."""
+        return self.path / "predictions.npz"
+
+    @property
+    def done(self) -> Path:
+        """The completion record: exists if and only if the member was trained to the end."""
+        return self.path / "done.json"
+
+    @property
+    def exit(self) -> Path:
+        """How the attempt ended, as the launcher saw it."""
+        return self.path / "exit.json"
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """All files of one run."""
+
+    path: Path
+
+    @property
+    def run_id(self) -> str:
+        """The run's id is its folder's name."""
+        return self.path.name
+
+    @property
+    def config(self) -> Path:
+        """The resolved RunConfig."""
+        return self.path / "config.toml"
+
+    @property
+    def plan(self) -> Path:
+        """The Plan."""
+        return self.path / "plan.json"
+
+    @property
+    def launcher(self) -> Path:
+        """Which process works on this run now."""
+        return self.path / "launcher.json"
+
+    @property
+    def reserve(self) -> Path:
+        """Space kept back so that a Result can still be written on a full disk."""
+        return self.path / ".reserve"
+
+    @property
+    def bootstrap(self) -> Path:
+        """The bootstrap indices and their audit."""
+        return self.path / "bootstrap"
+
+    @property
+    def result(self) -> Path:
+        """The Result."""
+        return self.path / "result.json"
+
+    def bootstrap_counts(self, member: int) -> Path:
+        """How often each training sample stands in a member's bootstrap."""
+        return self.bootstrap / f"{member_name(member)}.npy"
+
+    @property
+    def bootstrap_audit(self) -> Path:
+        """What the sampler drew, member by member."""
+        return self.bootstrap / "audit.json"
+
+    def job(self, member: int) -> Path:
+        """The folder of a member's job."""
+        return self.path / "jobs" / member_name(member)
+
+    def job_record(self, member: int) -> Path:
+        """What a member's ranks need to know."""
+        return self.job(member) / "job.json"
+
+    def job_script(self, member: int) -> Path:
+        """The commands of a member's job, runnable by hand."""
+        return self.job(member) / "job.sh"
+
+    def attempt(self, member: int, attempt: int) -> AttemptFolder:
+        """The folder of one try at a member; attempts count from 1."""
+        name = f"attempt-{attempt}"
+        return AttemptFolder(self.job(member) / name, self.path / "events" / member_name(member) / name)
+
+    def num_attempts(self, member: int) -> int:
+        """How many tries at a member there have been."""
+        return len(list(self.job(member).glob("attempt-*")))

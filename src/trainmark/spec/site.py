@@ -1,0 +1,67 @@
+"""Site: the nodes, worker slots, cores and accelerators that a run may use."""
+
+from functools import cached_property
+
+from pydantic import Field, field_validator, model_validator
+
+from trainmark.spec.config import Section
+from trainmark.spec.units import parse_cores, show_cores
+
+
+class Slot(Section):
+    """The place of one worker on a node: its own cores and, where there is one, its accelerator."""
+
+    cores: tuple[int, ...] = Field(min_length=1)
+    accelerator: int | None = None
+
+    @field_validator("cores", mode="before")
+    @classmethod
+    def _cores_as_linux_lists_them(cls, value: object) -> object:
+        return parse_cores(value) if isinstance(value, str) else value
+
+
+class NodeGroup(Section):
+    """`count` nodes alike. `names` may name them; otherwise they are numbered after `prefix`."""
+
+    prefix: str = "node"
+    names: tuple[str, ...] = ()
+    count: int = Field(1, ge=1)
+    slots: tuple[Slot, ...] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _names_match_count_and_cores_are_disjoint(self) -> "NodeGroup":
+        if self.names and len(self.names) != self.count:
+            raise ValueError(f"{len(self.names)} names for {self.count} nodes; give one name per node or none")
+        seen: set[int] = set()
+        for slot in self.slots:
+            shared = seen & set(slot.cores)
+            if shared:
+                raise ValueError(f"core {show_cores(tuple(shared))} is in two slots; each slot needs its own cores")
+            seen |= set(slot.cores)
+        return self
+
+    def node_names(self) -> tuple[str, ...]:
+        """The name of each node."""
+        return self.names or tuple(f"{self.prefix}{number}" for number in range(1, self.count + 1))
+
+
+class Site(Section):
+    """A machine or cluster, as far as planning needs to know it."""
+
+    name: str
+    groups: tuple[NodeGroup, ...] = Field(min_length=1)
+
+    @cached_property
+    def num_nodes(self) -> int:
+        """Nodes in all."""
+        return sum(group.count for group in self.groups)
+
+    @cached_property
+    def num_slots(self) -> int:
+        """Worker slots in all."""
+        return sum(group.count * len(group.slots) for group in self.groups)
+
+    @cached_property
+    def has_accelerators(self) -> bool:
+        """Whether any slot has an accelerator."""
+        return any(slot.accelerator is not None for group in self.groups for slot in group.slots)

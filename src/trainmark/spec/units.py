@@ -1,0 +1,65 @@
+"""Figures as people read them: FLOP/s with a prefix, bytes, seconds, counts."""
+
+_PREFIXES = ("", "k", "M", "G", "T", "P", "E", "Z")
+
+
+def with_prefix(value: float, unit: str, base: float = 1000.0) -> str:
+    """`31.4 PFLOP/s` for 31.4e15 and FLOP/s: four digits and the prefix that fits."""
+    magnitude, size = 0, abs(value)
+    while size >= base and magnitude < len(_PREFIXES) - 1:
+        size /= base
+        magnitude += 1
+    return f"{value / base**magnitude:.4g} {_PREFIXES[magnitude]}{unit}"
+
+
+def show_bytes(value: float) -> str:
+    """Bytes with a binary prefix: `1.5 GiB`."""
+    text = with_prefix(value, "B", base=1024.0)
+    number, unit = text.split(" ")
+    return f"{number} {unit[0].upper()}iB" if len(unit) > 1 else text
+
+
+def show_duration(seconds: float) -> str:
+    """Seconds as `850 ms`, `12.3 s`, `4 min 05 s` or `2 h 03 min`."""
+    if seconds < 1:
+        return f"{seconds * 1000:.3g} ms"
+    if seconds < 60:
+        return f"{seconds:.3g} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02d} s"
+    return f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def show_value(value: float, unit: str) -> str:
+    """Any metric's value with its unit, as a person would write it."""
+    if unit in ("FLOP/s", "FLOP"):
+        return with_prefix(value, unit)
+    if unit == "B":
+        return show_bytes(value)
+    if unit == "s":
+        return show_duration(value)
+    if unit == "share":
+        return f"{100 * value:.3g} %"
+    return f"{value:.4g} {unit}".strip()
+
+
+def show_cores(cores: tuple[int, ...]) -> str:
+    """Core numbers as Linux lists them: `0-3,8`."""
+    ranges: list[list[int]] = []
+    for core in sorted(cores):
+        if ranges and core == ranges[-1][1] + 1:
+            ranges[-1][1] = core
+        else:
+            ranges.append([core, core])
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges)
+
+
+def parse_cores(text: str) -> tuple[int, ...]:
+    """The cores of a Linux list such as `0-3,8`."""
+    cores: list[int] = []
+    for part in text.strip().split(","):
+        if part:
+            first, _, last = part.partition("-")
+            cores.extend(range(int(first), int(last or first) + 1))
+    return tuple(cores)
