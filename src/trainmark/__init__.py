@@ -1,3 +1,3 @@
-"""A benchmark of deep-learning training that scales like LINPACK: where HPL grows a matrix, trainmark grows an ensemble."""
+"""A benchmark of deep-learning training that scales like LINPACK: it grows an ensemble."""
 
 __version__ = "0.1.0"

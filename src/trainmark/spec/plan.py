@@ -61,8 +61,7 @@ def job_as_json(job: Job) -> dict[str, Any]:
 def job_from_json(data: dict[str, Any]) -> Job:
     """The job that `job_as_json` wrote."""
     ranks = tuple(
-        Rank(r["rank"], r["node"], r["rank_of_node"], parse_cores(r["cores"]), r["accelerator"])
-        for r in data["ranks"]
+        Rank(r["rank"], r["node"], r["rank_of_node"], parse_cores(r["cores"]), r["accelerator"]) for r in data["ranks"]
     )
     return Job(data["member"], data["lane"], ranks)
 

@@ -50,7 +50,7 @@ class Registry(Mapping[str, str]):
         return len(self._entries())
 
     def load(self, name: str) -> Any:
-        """The part called `name`; a "module:attribute" is loaded as it stands, so a plug-in can point at its own code."""
+        """The part called `name`; a "module:attribute" is loaded as it stands, for a plug-in's own code."""
         target = name if ":" in name else self[name]
         module_name, _, attribute = target.partition(":")
         try:

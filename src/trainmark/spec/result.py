@@ -4,8 +4,6 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-SCHEMA = "trainmark.result/1"
-
 Status = Literal["measured", "derived", "unavailable", "predicted"]
 Better = Literal["higher", "lower", "neither"]
 
@@ -58,7 +56,7 @@ class MemberResult(Record):
 class Result(Record):
     """The product of a run: result.json."""
 
-    schema_: Literal["trainmark.result/1"] = Field(SCHEMA, alias="schema")
+    schema_: Literal["trainmark.result/1"] = Field("trainmark.result/1", alias="schema")
     run_id: str
     state: Literal["complete", "partial", "failed", "unfinished"]
     started_at: str

@@ -81,6 +81,11 @@ class RunFolder:
         return self.path / "plan.json"
 
     @property
+    def origin(self) -> Path:
+        """When, where and with which software the run was begun."""
+        return self.path / "origin.json"
+
+    @property
     def launcher(self) -> Path:
         """Which process works on this run now."""
         return self.path / "launcher.json"

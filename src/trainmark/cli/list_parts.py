@@ -1,0 +1,43 @@
+"""`trainmark list`: the named parts of each kind."""
+
+from typing import Annotated
+
+import typer
+
+from trainmark.cli.options import AsJson
+
+
+def list_parts(
+    kind: Annotated[str | None, typer.Argument(help="workloads, models, datasets, …; without it, the kinds.")] = None,
+    json: AsJson = False,
+) -> None:
+    """List what a run can name, with one line each.
+
+    \b
+    Examples:
+
+      trainmark list
+
+      trainmark list workloads
+    """
+    from rich.console import Console
+    from rich.table import Table
+
+    from trainmark.cli.output import print_json
+    from trainmark.spec.errors import UnknownNameError
+    from trainmark.spec.registries import KINDS
+    from trainmark.spec.registry import closest
+
+    if kind is None:
+        lines = {name: ", ".join(registry) for name, registry in KINDS.items()}
+    elif kind in KINDS:
+        lines = {name: KINDS[kind].describe(name) for name in KINDS[kind]}
+    else:
+        raise UnknownNameError(f"There is no kind '{kind}'.{closest(kind, list(KINDS))} Known: {', '.join(KINDS)}.")
+    if json:
+        print_json(lines)
+        return
+    table = Table(kind or "kind", "", box=None, pad_edge=False)
+    for name, line in lines.items():
+        table.add_row(name, line)
+    Console().print(table)

@@ -1,0 +1,66 @@
+"""The `trainmark` command: gathers the subcommands and turns errors into one line and an exit code."""
+
+import os
+import sys
+import traceback
+
+import typer
+
+from trainmark.cli import flops, list_parts, machine, results, resume, run, score, show, status
+from trainmark.spec.errors import EXIT_RUN_FAILED, TrainmarkError
+
+app = typer.Typer(
+    name="trainmark",
+    help="A benchmark of deep-learning training that scales like LINPACK: "
+    "where HPL grows a matrix, trainmark grows an ensemble.",
+    epilog="Start with: trainmark run. Then: trainmark show latest. Every command has examples: trainmark run --help.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.command("run")(run.run)
+app.command("resume")(resume.resume)
+app.command("status")(status.status)
+app.command("show")(show.show)
+app.command("results")(results.results)
+app.command("list")(list_parts.list_parts)
+app.command("flops")(flops.flops)
+app.command("score")(score.score)
+app.command("machine")(machine.machine)
+
+
+@app.callback()
+def options(
+    debug: bool = typer.Option(False, "--debug", help="Show the whole traceback of an error."),
+    version: bool = typer.Option(False, "--version", help="Print the version and end.", is_eager=True),
+) -> None:
+    """Reads the options that stand before the command."""
+    if debug:
+        os.environ["TRAINMARK_DEBUG"] = "1"
+    if version:
+        import trainmark
+
+        typer.echo(trainmark.__version__)
+        raise typer.Exit
+
+
+def main() -> None:
+    """Runs the command line."""
+    try:
+        app()
+    except TrainmarkError as error:
+        _fail(str(error), error.exit_code)
+    except BrokenPipeError:
+        # The reader (head, less) has gone; that is no error of ours.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    except OSError as error:
+        _fail(f"{error.strerror or error}: {error.filename or 'a file or device'}.", EXIT_RUN_FAILED)
+
+
+def _fail(message: str, code: int) -> None:
+    if os.environ.get("TRAINMARK_DEBUG"):
+        traceback.print_exc()
+    sys.stderr.write(f"trainmark: {message}\n")
+    sys.exit(code)

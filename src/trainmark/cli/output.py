@@ -1,0 +1,73 @@
+"""What commands print: one JSON document, or tables for people."""
+
+import json
+from typing import Any
+
+from rich.console import Console
+from rich.syntax import Syntax
+
+from trainmark.report.live import LiveProgress
+from trainmark.report.plan_text import plan_table
+from trainmark.report.result_table import print_result
+from trainmark.spec.config import RunConfig
+from trainmark.spec.config_file import config_text
+from trainmark.spec.errors import RunFailedError
+from trainmark.spec.plan import Plan, plan_as_json
+from trainmark.spec.result import Result
+
+MOST_SCRIPTS = 4
+
+
+def print_json(data: Any) -> None:
+    """One JSON document on standard output."""
+    print(json.dumps(data, indent=2, allow_nan=False))
+
+
+def watching() -> LiveProgress:
+    """Progress on standard error, so that standard output holds the result alone."""
+    return LiveProgress(Console(stderr=True))
+
+
+def show_result(result: Result, *, as_json: bool) -> None:
+    """The Result on standard output."""
+    if as_json:
+        print(result.as_json(), end="")
+    else:
+        print_result(result, _wide_console())
+
+
+def fail_unless_complete(result: Result) -> None:
+    """An error (exit code 1) that says what is missing and how to go on, unless all members finished."""
+    if result.state == "complete":
+        return
+    finished = sum(member.state == "finished" for member in result.members)
+    first = next(member for member in result.members if member.state != "finished")
+    raise RunFailedError(
+        f"{finished} of {len(result.members)} members finished; member {first.member} {first.state}: {first.reason}. "
+        f"Mend the cause, then: trainmark resume {result.run_id}"
+    )
+
+
+def print_preview(config: RunConfig, plan: Plan, scripts: list[str], *, as_json: bool) -> None:
+    """What a run would do."""
+    if as_json:
+        print_json({"config": config.model_dump(exclude_none=True), "plan": plan_as_json(plan), "scripts": scripts})
+        return
+    console = _wide_console()
+    console.print(plan_table(plan))
+    console.print("\nconfig.toml", style="bold")
+    console.print(
+        Syntax(config_text(config), "toml", background_color="default") if console.is_terminal else config_text(config),
+        markup=False,
+    )
+    for member, script in enumerate(scripts[:MOST_SCRIPTS]):
+        console.print(f"jobs/{member:04d}/job.sh", style="bold")
+        print(script)
+    if len(scripts) > MOST_SCRIPTS:
+        console.print(f"… and {len(scripts) - MOST_SCRIPTS} more scripts alike; all of them with --json")
+
+
+def _wide_console() -> Console:
+    """A console for results; where output goes to a file, lines are not wrapped at 80 columns."""
+    console = Console()
+    return console if console.is_terminal else Console(width=200)

@@ -1,0 +1,85 @@
+"""`trainmark run`: plan, stage, launch, train, collect, store, show."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from trainmark.cli.options import DEFAULT_RUNS_DIR, AsJson, RunsDir
+
+EXAMPLES = """Examples:
+
+  trainmark run                                  the default: a tiny ensemble on all cores
+
+  trainmark run --members 8                      eight base models, queued on this machine's slots
+
+  trainmark run --members 1 --workers 2          one base model trained by two workers
+
+  trainmark run --set train.epochs=2 --json      any setting by name; the Result as JSON
+
+  trainmark run --config runs/ID/config.toml     the same run again
+
+  trainmark run --members 4 --dry-run            plan and commands only; nothing is touched
+"""
+
+
+def run(
+    workload: Annotated[str | None, typer.Argument(help="What to train: see `trainmark list workloads`.")] = None,
+    size: Annotated[str | None, typer.Option(help="Size of the workload: tiny, or full where it has one.")] = None,
+    members: Annotated[int | None, typer.Option(help="Base models in the ensemble (M).")] = None,
+    workers: Annotated[int | None, typer.Option(help="Workers that train one member together (P).")] = None,
+    system_scale: Annotated[int | None, typer.Option(help="Workers in all; must be members × workers.")] = None,
+    launcher: Annotated[str | None, typer.Option(help="How jobs are started: see `trainmark list launchers`.")] = None,
+    site: Annotated[
+        Path | None, typer.Option(help="TOML file that describes nodes and slots; default: this machine.")
+    ] = None,
+    setting: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any setting, e.g. train.epochs=3.")
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="TOML file with settings, e.g. a stored run's config.toml.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of bootstrap, initial weights and shuffling.")] = None,
+    runs_dir: RunsDir = DEFAULT_RUNS_DIR,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show plan and job scripts; touch nothing.")] = False,
+    json: AsJson = False,
+) -> None:
+    """Train a bagging ensemble and report FLOPS, VFLOPS and the share of the machine's ceiling."""
+    from trainmark import pipeline
+    from trainmark.cli.output import fail_unless_complete, print_preview, show_result, watching
+    from trainmark.machine.local_site import local_site
+    from trainmark.plan.resolve import (
+        Choices,
+        parse_setting,
+        read_config_file,
+        read_site_file,
+        resolve_config,
+    )
+
+    flags: dict[str, Any] = {
+        "workload": workload,
+        "size": size,
+        "seed": seed,
+        "ensemble": _given(members=members, workers=workers, system_scale=system_scale),
+        "launch": _given(launcher=launcher),
+    }
+    choices = [read_config_file(config)] if config else []
+    choices.append(Choices("the command line", _given(**flags)))
+    choices.extend(parse_setting(text) for text in setting or [])
+    resolved = resolve_config(choices)
+    place = read_site_file(site) if site else local_site()
+    if dry_run:
+        print_preview(*pipeline.preview(resolved, place, runs_dir), as_json=json)
+        return
+    with watching() as watch:
+        result = pipeline.run(resolved, place, runs_dir, watch)
+    show_result(result, as_json=json)
+    fail_unless_complete(result)
+
+
+run.__doc__ = f"{run.__doc__}\n\n\b\n{EXAMPLES}"
+
+
+def _given(**flags: Any) -> dict[str, Any]:
+    """The flags that were given, without the others."""
+    return {name: value for name, value in flags.items() if value is not None and value != {}}

@@ -1,0 +1,46 @@
+"""`trainmark score`: FLOPS and VFLOPS from given figures, for results of other systems."""
+
+from typing import Annotated
+
+import typer
+
+from trainmark.cli.options import AsJson
+
+
+def score(
+    gflop_per_sample: Annotated[float, typer.Option(min=0, help="Training GFLOP per sample.")],
+    samples: Annotated[float, typer.Option(min=1, help="Samples in one epoch.")],
+    epochs: Annotated[float, typer.Option(min=0, help="Epochs trained.")],
+    minutes: Annotated[float, typer.Option(min=0, help="Minutes of training.")],
+    quality: Annotated[float, typer.Option(min=0, help="Quality achieved.")],
+    target: Annotated[float, typer.Option(min=0, help="Target quality.")],
+    exponent: Annotated[float, typer.Option(min=0, help="n of Eq. 8: 5 image classification, 10 extreme weather.")],
+    json: AsJson = False,
+) -> None:
+    """Compute FLOPS and VFLOPS (AI500, Eq. 6 to 8) from given figures, say those of another system.
+
+    \b
+    Examples:
+
+      trainmark score --gflop-per-sample 23 --samples 1280000 --epochs 90 --minutes 1.2
+                      --quality 0.751 --target 0.763 --exponent 10
+    """
+    from rich.console import Console
+
+    from trainmark.cli.output import print_json
+    from trainmark.collect.scores import flops_score, quality_coefficient
+    from trainmark.spec.errors import ConfigError
+    from trainmark.spec.units import with_prefix
+
+    for name, value in {"minutes": minutes, "target": target}.items():
+        if value <= 0:
+            raise ConfigError(f"--{name} must be more than 0, but got {value:g}. Give the measured figure.")
+    flops = flops_score(gflop_per_sample * 1e9, samples * epochs, minutes * 60)
+    coefficient = quality_coefficient(quality, target, exponent)
+    if json:
+        print_json({"flops": flops, "vflops": flops * coefficient, "coefficient": coefficient, "exponent": exponent})
+        return
+    console = Console(highlight=False)
+    console.print(f"FLOPS   {with_prefix(flops, 'FLOPS')}")
+    weight = f"({quality:g} / {target:g})^{exponent:g} = {coefficient:.4g}"
+    console.print(f"VFLOPS  {with_prefix(flops * coefficient, 'FLOPS')}  = FLOPS × {weight}")

@@ -1,0 +1,33 @@
+"""`trainmark status`: what each member is doing."""
+
+from trainmark.cli.options import DEFAULT_RUNS_DIR, AsJson, RunName, RunsDir
+
+
+def status(run: RunName = "latest", runs_dir: RunsDir = DEFAULT_RUNS_DIR, json: AsJson = False) -> None:
+    """Show what each member of a run is doing now; works from another shell and after the run was killed.
+
+    \b
+    Examples:
+
+      trainmark status latest
+
+      trainmark status latest --json
+    """
+    from dataclasses import asdict
+
+    from rich.console import Console
+
+    from trainmark.cli.output import print_json
+    from trainmark.collect.build import is_being_worked_on
+    from trainmark.collect.progress import read_progress
+    from trainmark.report.progress_table import progress_table
+    from trainmark.store.runs import find_run
+
+    folder = find_run(run, runs_dir)
+    members, alive = read_progress(folder), is_being_worked_on(folder)
+    if json:
+        print_json({"run_id": folder.run_id, "alive": alive, "members": [asdict(member) for member in members]})
+        return
+    console = Console()
+    console.print(f"run {folder.run_id}: {'a launcher works on it' if alive else 'no launcher works on it'}")
+    console.print(progress_table(members))

@@ -1,0 +1,1 @@
+"""Events → Result: steady state, statistics, scores and the ensemble's prediction; no torch."""

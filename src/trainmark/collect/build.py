@@ -1,0 +1,104 @@
+"""The Result of a run folder: made anew from its files whenever it is wanted, also of an unfinished run."""
+
+import json
+from typing import Any
+
+from trainmark.collect.measured import Measured, Member, read_measured
+from trainmark.collect.warnings import find_warnings
+from trainmark.machine.process import is_alive
+from trainmark.spec.config import RunConfig
+from trainmark.spec.config_file import read_config
+from trainmark.spec.files import read_json
+from trainmark.spec.plan import plan_as_json, plan_from_json
+from trainmark.spec.registries import METRICS, QUALITIES
+from trainmark.spec.result import MemberResult, Metric, Result
+from trainmark.spec.run_folder import RunFolder
+from trainmark.spec.seeds import weights_seed
+from trainmark.workloads.find import find_size
+
+MEMBER_METRICS = ("throughput_samples_per_s", "step_time_s", "epoch_time_s", "flops", "peak_memory_bytes")
+
+
+def is_being_worked_on(folder: RunFolder) -> bool:
+    """Whether a launcher process runs this run now."""
+    return folder.launcher.exists() and is_alive(read_json(folder.launcher))
+
+
+def read_run(folder: RunFolder) -> Measured:
+    """All that the folder's ranks have measured until now."""
+    config = read_config(folder.config)
+    plan = plan_from_json(read_json(folder.plan))
+    quality = QUALITIES.load(find_size(config.workload, config.size).quality)
+    return read_measured(folder, config, plan, quality, is_alive=is_being_worked_on(folder))
+
+
+def build_result(folder: RunFolder) -> Result:
+    """The Result as far as the run has come."""
+    measured = read_run(folder)
+    origin = read_json(folder.origin)
+    metrics = {name: METRICS.load(name)(measured) for name in METRICS}
+    return Result(
+        run_id=folder.run_id,
+        state=_state_of(measured),
+        started_at=origin["started_at"],
+        workload=measured.config.workload,
+        size=measured.config.size,
+        config=measured.config.model_dump(exclude_none=True),
+        plan=plan_as_json(measured.plan),
+        machine=origin["machine"],
+        software={**origin["software"], **_software_of_ranks(measured)},
+        metrics=metrics,
+        members=[_member_result(measured, member) for member in measured.members],
+        warnings=find_warnings(measured, metrics, read_json(folder.bootstrap_audit)),
+        provenance={**origin["provenance"], "dataset_fingerprint": _fingerprint(measured)},
+    )
+
+
+def _state_of(measured: Measured) -> Any:
+    states = {member.state for member in measured.members}
+    if states == {"finished"}:
+        return "complete"
+    if states & {"running", "waiting", "stopped"}:
+        return "unfinished"
+    return "partial" if "finished" in states else "failed"
+
+
+def _member_result(measured: Measured, member: Member) -> MemberResult:
+    alone = Measured(measured.config, measured.plan, measured.quality, (member,))
+    metrics: dict[str, Metric] = {name: METRICS.load(name)(alone) for name in MEMBER_METRICS} if alone.finished else {}
+    return MemberResult(
+        member=member.job.member,
+        state=member.state,
+        attempts=member.attempts,
+        seed=weights_seed(measured.config.seed, member.job.member),
+        quality=member.quality(),
+        epochs_done=max((event["epoch"] + 1 for event in member.all_of("epoch_stop")), default=0),
+        restarted=member.was_restarted,
+        exit=member.exit,
+        reason=member.reason,
+        metrics=metrics,
+    )
+
+
+def _software_of_ranks(measured: Measured) -> dict[str, Any]:
+    """What the ranks themselves said: torch's own version, instruction set, allocator and thread settings."""
+    for member in measured.members:
+        if started := member.one("rank_started"):
+            names = ("torch", "torch_isa", "device", "environment")
+            return {name: started[name] for name in names}
+    return {}
+
+
+def _fingerprint(measured: Measured) -> str | None:
+    for member in measured.members:
+        if ready := member.one("data_ready"):
+            return str(ready["fingerprint"])
+    return None
+
+
+def config_hash(config: RunConfig) -> str:
+    """A short checksum of all choices: equal for runs that chose the same."""
+    import hashlib
+
+    text = json.dumps(config.model_dump(exclude_none=True), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,0 +1,187 @@
+"""Measured: a run's events, read back and put in order, member by member."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainmark.collect.statistics import union_length
+from trainmark.collect.steady_state import SteadyState, find_steady_state
+from trainmark.spec.config import RunConfig
+from trainmark.spec.event import Event, read_events
+from trainmark.spec.files import read_json
+from trainmark.spec.plan import Job, Plan
+from trainmark.spec.run_folder import AttemptFolder, RunFolder
+
+Predictions = Mapping[str, NDArray[Any]]
+
+
+class Epoch(NamedTuple):
+    """One epoch of a member: when it began, how long it took, how many samples its workers processed together."""
+
+    epoch: int
+    start_s: float
+    epoch_s: float
+    samples: int
+    harness_s: float
+
+
+@dataclass(frozen=True)
+class Member:
+    """What the counted (newest) attempt at a member measured."""
+
+    job: Job
+    attempts: int
+    state: str
+    reason: str | None
+    exit: dict[str, Any] | None
+    events: tuple[tuple[Event, ...], ...]
+    events_ref: str
+    load_predictions: Callable[[], Predictions]
+
+    def all_of(self, kind: str, rank: int = 0) -> list[Event]:
+        """A rank's events of one kind."""
+        return [event for event in self.events[rank] if event["kind"] == kind] if self.events else []
+
+    def one(self, kind: str, rank: int = 0) -> Event | None:
+        """A rank's newest event of one kind."""
+        return next(reversed(self.all_of(kind, rank)), None)
+
+    @cached_property
+    def was_restarted(self) -> bool:
+        """Whether the counted attempt went on from an earlier one's checkpoint."""
+        return bool(self.all_of("resumed"))
+
+    @cached_property
+    def epochs(self) -> list[Epoch]:
+        """The epochs that the counted attempt trained to their end."""
+        starts = {event["epoch"]: event["wall_s"] for event in self.all_of("epoch_start")}
+        workers = len(self.job.ranks)
+        return [
+            Epoch(
+                stop["epoch"],
+                starts[stop["epoch"]],
+                stop["epoch_s"],
+                stop["samples"] * workers,
+                stop["harness_s"],
+            )
+            for stop in self.all_of("epoch_stop")
+        ]
+
+    @property
+    def span(self) -> tuple[float, float]:
+        """From the begin of the first epoch to the end of the last one."""
+        return self.epochs[0].start_s, self.epochs[-1].start_s + self.epochs[-1].epoch_s
+
+    @cached_property
+    def step_s(self) -> NDArray[np.float64]:
+        """The duration of every step of rank 0."""
+        return self._series("step_s")
+
+    @cached_property
+    def wait_s(self) -> NDArray[np.float64]:
+        """How long every step of rank 0 waited for its batch."""
+        return self._series("wait_s")
+
+    def _series(self, name: str) -> NDArray[np.float64]:
+        return np.array([value for block in self.all_of("steps") for value in block[name]], dtype=np.float64)
+
+    @cached_property
+    def steady(self) -> SteadyState:
+        """Where this member's warm-up ends."""
+        return find_steady_state(self.step_s)
+
+    def flop_per_sample(self, convention: str) -> float:
+        """Training FLOPs per sample of the member's model."""
+        event = self.one("model_ready")
+        assert event is not None, "a finished member has recorded its model"
+        return float(event["conventions"][convention]["training"])
+
+    def quality(self) -> float | None:
+        """The newest evaluation's quality."""
+        event = self.one("evaluation")
+        return None if event is None else float(event["quality"])
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Everything a metric may look at."""
+
+    config: RunConfig
+    plan: Plan
+    quality: Any
+    members: tuple[Member, ...]
+
+    @cached_property
+    def finished(self) -> tuple[Member, ...]:
+        """The members that were trained to the end; metrics are made of these."""
+        return tuple(member for member in self.members if member.state == "finished")
+
+    @cached_property
+    def timed(self) -> tuple[Member, ...]:
+        """Finished members that have timings: one resumed after its last epoch has none."""
+        return tuple(member for member in self.finished if member.epochs)
+
+    @cached_property
+    def concurrency(self) -> float:
+        """How many members were in training at the same time, on average: a queue is not a larger machine."""
+        spans = [member.span for member in self.timed]
+        return sum(stop - start for start, stop in spans) / union_length(spans)
+
+    @cached_property
+    def training_s(self) -> float:
+        """E × T_epoch of Eq. 6: the epochs' time, members side by side counted once, evaluations not at all."""
+        return sum(epoch.epoch_s for member in self.timed for epoch in member.epochs) / self.concurrency
+
+    @property
+    def samples_ref(self) -> str:
+        """Where the raw samples lie."""
+        return "events/"
+
+
+def read_measured(folder: RunFolder, config: RunConfig, plan: Plan, quality: Any, *, is_alive: bool) -> Measured:
+    """What the folder holds now, also of a run that still goes on or was killed."""
+    members = tuple(_read_member(folder, job, is_alive=is_alive) for job in plan.jobs)
+    return Measured(config, plan, quality, members)
+
+
+def _read_member(folder: RunFolder, job: Job, *, is_alive: bool) -> Member:
+    attempts = folder.num_attempts(job.member)
+    attempt = folder.attempt(job.member, max(1, attempts))
+    exit_record = read_json(attempt.exit) if attempt.exit.exists() else None
+    state, reason = _state_of(attempt, attempts, exit_record, is_alive=is_alive)
+    events = tuple(tuple(read_events(attempt.rank_events(rank.rank))[0]) for rank in job.ranks)
+    return Member(
+        job=job,
+        attempts=attempts,
+        state=state,
+        reason=reason,
+        exit=exit_record,
+        events=events if attempts else (),
+        events_ref=str(attempt.events.relative_to(folder.path)),
+        load_predictions=lambda: _load(attempt),
+    )
+
+
+def _state_of(
+    attempt: AttemptFolder, attempts: int, exit_record: dict[str, Any] | None, *, is_alive: bool
+) -> tuple[str, str | None]:
+    """Success is our own completion record; everything else is what the launcher wrote, or that nobody wrote it."""
+    if attempt.done.exists():
+        return "finished", None
+    if attempts == 0:
+        return "waiting", None
+    if exit_record is not None:
+        state = "stopped" if exit_record["state"] == "stopped" else "failed"
+        return state, exit_record["reason"] or "ended without a completion record"
+    if is_alive:
+        return "running", None
+    return "stopped", "the launcher was killed while this member trained"
+
+
+def _load(attempt: AttemptFolder) -> Predictions:
+    with np.load(attempt.predictions, allow_pickle=False) as arrays:
+        return {name: arrays[name] for name in arrays.files}

@@ -1,0 +1,24 @@
+"""The share of training time spent waiting for the next batch."""
+
+from trainmark.collect.measured import Measured
+from trainmark.collect.metrics.missing import why_nothing_timed
+from trainmark.spec.result import Better, Metric, unavailable
+
+UNIT = "share"
+BETTER: Better = "lower"
+
+
+def compute(measured: Measured) -> Metric:
+    """The share of training time spent waiting for the next batch, in steady state."""
+    if not measured.timed:
+        return unavailable(UNIT, BETTER, why_nothing_timed(measured))
+    waits = [member.wait_s[member.steady.warmup_steps :] for member in measured.timed]
+    steps = [member.step_s[member.steady.warmup_steps :] for member in measured.timed]
+    return Metric(
+        value=float(sum(w.sum() for w in waits) / sum(s.sum() for s in steps)),
+        unit=UNIT,
+        better=BETTER,
+        status="measured",
+        n=sum(len(s) for s in steps),
+        samples_ref=measured.samples_ref,
+    )

@@ -1,0 +1,54 @@
+"""FLOPS of the ensemble (Eq. 6): all members' training FLOPs over the time of their epochs."""
+
+from collections import defaultdict
+
+import numpy as np
+
+from trainmark.collect.measured import Measured
+from trainmark.collect.metrics.missing import why_nothing_timed
+from trainmark.collect.scores import flops_score
+from trainmark.collect.statistics import mean_interval
+from trainmark.spec.result import Better, Metric, unavailable
+
+UNIT = "FLOP/s"
+BETTER: Better = "higher"
+CONVENTION = "exact"
+
+
+def compute(measured: Measured) -> Metric:
+    """FLOPS of the ensemble (Eq. 6): all members' training FLOPs over the time of their epochs."""
+    if not measured.timed:
+        return unavailable(UNIT, BETTER, why_nothing_timed(measured))
+    samples = sum(epoch.samples for member in measured.timed for epoch in member.epochs)
+    per_sample = {name: measured.timed[0].flop_per_sample(name) for name in ("exact", "ai500")}
+    values = {name: flops_score(flop, samples, measured.training_s) for name, flop in per_sample.items()}
+    of_epochs = _epoch_flops(measured, per_sample[CONVENTION])
+    return Metric(
+        value=values[CONVENTION],
+        unit=UNIT,
+        better=BETTER,
+        status="measured",
+        ci95=mean_interval(of_epochs),
+        n=len(of_epochs),
+        samples_ref=measured.samples_ref,
+        convention=CONVENTION,
+        detail={
+            "by_convention": values,
+            "training_flop_per_sample": per_sample,
+            "samples": samples,
+            "training_s": measured.training_s,
+        },
+    )
+
+
+def _epoch_flops(measured: Measured, flop_per_sample: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """The ensemble's FLOPS in each epoch; their time-weighted mean is the metric's value."""
+    samples: dict[int, int] = defaultdict(int)
+    seconds: dict[int, float] = defaultdict(float)
+    for member in measured.timed:
+        for epoch in member.epochs:
+            samples[epoch.epoch] += epoch.samples
+            seconds[epoch.epoch] += epoch.epoch_s
+    return np.array(
+        [measured.concurrency * flops_score(flop_per_sample, samples[e], seconds[e]) for e in sorted(samples)]
+    )

@@ -1,0 +1,24 @@
+"""The quality of the best single member on held-out samples."""
+
+from trainmark.collect.measured import Measured
+from trainmark.spec.result import Better, Metric, unavailable
+
+UNIT = ""
+BETTER: Better = "higher"
+
+
+def compute(measured: Measured) -> Metric:
+    """The quality of the best single member on held-out samples."""
+    qualities = {member.job.member: q for member in measured.finished if (q := member.quality()) is not None}
+    if not qualities:
+        return unavailable(UNIT, BETTER, "no member was trained to the end")
+    choose = max if measured.quality.better == "higher" else min
+    best = choose(qualities, key=lambda member: qualities[member])
+    return Metric(
+        value=qualities[best],
+        unit=UNIT,
+        better=BETTER,
+        status="measured",
+        n=len(qualities),
+        detail={"member": best},
+    )

@@ -1,0 +1,40 @@
+"""The ensemble's quality on training samples, each predicted only by members that have not seen it."""
+
+import numpy as np
+
+from trainmark.collect.measured import Measured
+from trainmark.spec.result import Better, Metric, unavailable
+
+UNIT = ""
+BETTER: Better = "higher"
+
+
+def compute(measured: Measured) -> Metric:
+    """The ensemble's quality on training samples, each predicted only by members that have not seen it."""
+    if not measured.finished:
+        return unavailable(UNIT, BETTER, "no member was trained to the end")
+    if not measured.config.evaluate.out_of_bag:
+        return unavailable(UNIT, BETTER, "not measured: evaluate.out_of_bag is false")
+    if measured.config.ensemble.bootstrap == "none":
+        return unavailable(UNIT, BETTER, "without a bootstrap every member sees every sample")
+    sums: dict[int, list[np.ndarray]] = {}
+    labels: dict[int, int] = {}
+    for member in measured.finished:
+        arrays = member.load_predictions()
+        for index, prediction, label in zip(
+            arrays["oob_indices"].tolist(),
+            arrays["oob_predictions"],
+            arrays["oob_labels"].tolist(),
+            strict=True,
+        ):
+            sums.setdefault(index, []).append(prediction)
+            labels[index] = label
+    combined = np.array([measured.quality.combine(predictions) for predictions in sums.values()])
+    return Metric(
+        value=measured.quality.score(combined, np.array(list(labels.values()))),
+        unit=UNIT,
+        better=BETTER,
+        status="measured",
+        n=len(labels),
+        detail={"samples_predicted": len(labels)},
+    )

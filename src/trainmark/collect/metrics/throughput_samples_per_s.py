@@ -1,0 +1,39 @@
+"""Samples the whole ensemble trains per second in steady state."""
+
+import numpy as np
+
+from trainmark.collect.measured import Measured
+from trainmark.collect.metrics.missing import why_nothing_timed
+from trainmark.collect.statistics import batch_rates, mean_interval, summary
+from trainmark.spec.result import Better, Metric, unavailable
+
+UNIT = "samples/s"
+BETTER: Better = "higher"
+BATCHES = 10
+
+
+def compute(measured: Measured) -> Metric:
+    """Samples the whole ensemble trains per second in steady state: samples over time, stalls included."""
+    if not measured.timed:
+        return unavailable(UNIT, BETTER, why_nothing_timed(measured))
+    global_batch = measured.config.train.batch_size * measured.plan.workers_per_member
+    steady = [member.step_s[member.steady.warmup_steps :] for member in measured.timed]
+    of_members = np.array([global_batch * len(step_s) / step_s.sum() for step_s in steady])
+    batches = min(BATCHES, *(len(step_s) for step_s in steady), BATCHES)
+    rates = np.array([batch_rates(step_s, global_batch, batches) for step_s in steady]).mean(axis=0)
+    return Metric(
+        value=measured.concurrency * float(of_members.mean()),
+        unit=UNIT,
+        better=BETTER,
+        status="measured",
+        ci95=mean_interval(measured.concurrency * rates),
+        n=len(rates),
+        samples_ref=measured.samples_ref,
+        detail={
+            "per_member": summary(of_members),
+            "members_at_a_time": measured.concurrency,
+            "warmup_steps": [member.steady.warmup_steps for member in measured.timed],
+            "steady_steps": [len(step_s) for step_s in steady],
+            "settled": [member.steady.settled for member in measured.timed],
+        },
+    )

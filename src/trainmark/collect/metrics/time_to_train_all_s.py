@@ -1,0 +1,29 @@
+"""Time to train all members (MLPerf HPC's TTTa): last run_stop minus first run_start."""
+
+from trainmark.collect.measured import Measured
+from trainmark.spec.result import Better, Metric, unavailable
+
+UNIT = "s"
+BETTER: Better = "lower"
+
+
+def compute(measured: Measured) -> Metric:
+    """Time to train all members (MLPerf HPC's TTTa): last run_stop minus first run_start, evaluations included."""
+    if not measured.finished:
+        return unavailable(UNIT, BETTER, "no member was trained to the end")
+    again = [str(member.job.member) for member in measured.members if member.attempts > 1]
+    if again:
+        return unavailable(
+            UNIT, BETTER, f"member {', '.join(again)} needed several attempts, whose timings are never mixed"
+        )
+    starts = [event["wall_s"] for member in measured.finished if (event := member.one("run_start"))]
+    stops = [event["wall_s"] for member in measured.finished if (event := member.one("run_stop"))]
+    return Metric(
+        value=max(stops) - min(starts),
+        unit=UNIT,
+        better=BETTER,
+        status="measured",
+        n=len(stops),
+        samples_ref=measured.samples_ref,
+        detail={"members": len(stops), "of_members": measured.plan.members},
+    )

@@ -1,0 +1,78 @@
+"""What each member is doing now, read from the tails of the event files."""
+
+from dataclasses import replace
+from typing import Any
+
+from trainmark.spec.config import RunConfig
+from trainmark.spec.config_file import read_config
+from trainmark.spec.event import Event, read_events
+from trainmark.spec.files import read_json
+from trainmark.spec.plan import Job, Plan, plan_from_json
+from trainmark.spec.progress import MemberProgress
+from trainmark.spec.run_folder import RunFolder
+
+
+class ProgressReader:
+    """Follows all members of a run; each look reads only what is new."""
+
+    def __init__(self, folder: RunFolder, config: RunConfig, plan: Plan) -> None:
+        self._folder = folder
+        self._config = config
+        self._jobs = plan.jobs
+        self._offsets: dict[tuple[int, int], int] = {}
+        self._members = {job.member: MemberProgress(job.member, epochs=config.train.epochs) for job in plan.jobs}
+
+    def read(self) -> list[MemberProgress]:
+        """Every member as it is now."""
+        for job in self._jobs:
+            self._members[job.member] = self._advance(job, self._members[job.member])
+        return list(self._members.values())
+
+    def _advance(self, job: Job, known: MemberProgress) -> MemberProgress:
+        number = self._folder.num_attempts(job.member)
+        if number == 0 or known.state == "finished":
+            return known
+        attempt = self._folder.attempt(job.member, number)
+        key = (job.member, number)
+        events, self._offsets[key] = read_events(attempt.rank_events(0), self._offsets.get(key, 0))
+        now = replace(known, attempt=number, state="starting" if known.state == "waiting" else known.state)
+        for event in events:
+            now = replace(now, **self._changes(event, job))
+        if attempt.done.exists():
+            return replace(now, state="finished", seconds_left=0.0)
+        return replace(now, state="ended") if attempt.exit.exists() else now
+
+    def _changes(self, event: Event, job: Job) -> dict[str, Any]:
+        kind = event["kind"]
+        if kind == "run_start":
+            return {"state": "training", "epoch": event["epoch"]}
+        if kind == "steps":
+            return self._after_steps(event, job)
+        if kind == "epoch_stop":
+            return {"epoch": event["epoch"] + 1}
+        if kind == "evaluation":
+            return {"quality": event["quality"]}
+        if kind == "run_stop":
+            return {"state": "predicting"}
+        return {"state": "failed"} if kind == "failed" else {}
+
+    def _after_steps(self, event: Event, job: Job) -> dict[str, Any]:
+        train = self._config.train
+        step_s = sum(event["step_s"]) / len(event["step_s"])
+        global_batch = train.batch_size * len(job.ranks)
+        step = event["first_step"] + len(event["step_s"])
+        # The bootstrap's draws are about as many as its samples; good enough for an estimate of the time left.
+        per_epoch = max(1, int(self._config.data.get("num_train", 0)) // global_batch)
+        left = max(0, train.epochs * per_epoch - step)
+        return {
+            "step": step,
+            "loss": event["loss"][-1],
+            "samples_per_s": global_batch / step_s,
+            "seconds_left": left * step_s,
+        }
+
+
+def read_progress(folder: RunFolder) -> list[MemberProgress]:
+    """Every member of a stored run as it is now."""
+    plan = plan_from_json(read_json(folder.plan))
+    return ProgressReader(folder, read_config(folder.config), plan).read()

@@ -1,0 +1,82 @@
+"""What a reader of a Result must know before believing it."""
+
+from typing import Any
+
+from trainmark.collect.measured import Measured
+from trainmark.spec.result import Metric
+
+
+def find_warnings(measured: Measured, metrics: dict[str, Metric], audit: dict[str, Any]) -> list[str]:
+    """One line each, with the next step where there is one."""
+    return [
+        *_failed_members(measured),
+        *_affinity(measured),
+        *_unsettled(measured),
+        *_fingerprints(measured),
+        *_above_ceiling(metrics),
+        *_bootstrap(audit),
+        *_idle(measured),
+    ]
+
+
+def _failed_members(measured: Measured) -> list[str]:
+    return [
+        f"member {member.job.member} {member.state}: {member.reason}"
+        for member in measured.members
+        if member.state in ("failed", "stopped")
+    ]
+
+
+def _affinity(measured: Measured) -> list[str]:
+    found = []
+    for member in measured.members:
+        for rank in member.job.ranks:
+            started = member.one("rank_started", rank.rank)
+            if started and not started["affinity"]["verified"]:
+                told = started["affinity"]
+                found.append(
+                    f"member {member.job.member} rank {rank.rank} should run {told['threads_asked']} thread(s) on "
+                    f"cores {told['cores_asked']}, but runs {told['threads_running']} on {told['cores_allowed']}"
+                )
+    return found
+
+
+def _unsettled(measured: Measured) -> list[str]:
+    unsettled = [str(member.job.member) for member in measured.timed if not member.steady.settled]
+    if not unsettled:
+        return []
+    return [
+        f"step times of member {', '.join(unsettled)} never settled; throughput is a mean over a drifting run. "
+        "Train longer (--set train.epochs=…) or on a quieter machine."
+    ]
+
+
+def _fingerprints(measured: Measured) -> list[str]:
+    seen = {event["fingerprint"] for member in measured.members if (event := member.one("data_ready"))}
+    return [f"members trained on different data: fingerprints {', '.join(sorted(seen))}"] if len(seen) > 1 else []
+
+
+def _above_ceiling(metrics: dict[str, Metric]) -> list[str]:
+    share = metrics["flops_share_of_ceiling"].value
+    if share is None or share <= 1:
+        return []
+    return [f"training ran at {share:.0%} of the measured ceiling; one of the two figures is wrong, please report it"]
+
+
+def _bootstrap(audit: dict[str, Any]) -> list[str]:
+    return [
+        f"the bootstrap of member {entry['member']} holds {entry['present_share']:.1%} of the samples, "
+        f"not the expected {entry['expected_share']:.1%}"
+        for entry in audit["members"]
+        if not entry["as_expected"]
+    ]
+
+
+def _idle(measured: Measured) -> list[str]:
+    plan = measured.plan
+    if plan.idle_slots == 0:
+        return []
+    return [
+        f"{plan.idle_slots} worker slot(s) of the site stayed idle: {plan.lanes} members at a time × "
+        f"{plan.workers_per_member} worker(s)"
+    ]

@@ -1,0 +1,1 @@
+"""What members train on: datasets, bootstrap samples, and how an epoch is shared among workers."""

@@ -1,0 +1,30 @@
+"""Batches from a split that lies whole in the device's memory."""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from trainmark.data.epochs import Order
+from trainmark.data.split import Split
+
+
+class ResidentBatches:
+    """The split as tensors on the device, normalised once; a batch is one gather."""
+
+    def __init__(self, split: Split, device: torch.device) -> None:
+        samples = torch.from_numpy(split.samples).to(device, torch.float32)
+        self.samples = samples.sub_(split.offset).div_(split.scale)
+        self.labels = torch.from_numpy(split.labels).to(device)
+        self.device = device
+
+    def take(self, rows: Order) -> Iterator[tuple[Tensor, Tensor]]:
+        """The batch of each row of sample numbers."""
+        indices = torch.from_numpy(rows).to(self.device)
+        for row in indices:
+            yield self.samples.index_select(0, row), self.labels.index_select(0, row)
+
+    def in_order(self, indices: Order, batch_size: int) -> Iterator[Tensor]:
+        """The samples of `indices`, `batch_size` at a time."""
+        for part in torch.split(torch.from_numpy(indices).to(self.device), batch_size):
+            yield self.samples.index_select(0, part)

@@ -1,0 +1,31 @@
+"""The command of each rank, once as an argument list to run and once as a line of a script to read."""
+
+import shlex
+import sys
+from typing import NamedTuple
+
+from trainmark.launch.environment import rank_environment
+from trainmark.spec.job_record import JobRecord
+from trainmark.spec.plan import Rank
+
+
+class RankCommand(NamedTuple):
+    """What starts a rank, and the variables it is given."""
+
+    argv: tuple[str, ...]
+    environment: dict[str, str]
+
+    def as_shell(self) -> str:
+        """The same as one line of shell, every word quoted."""
+        variables = [f"{name}={shlex.quote(value)}" for name, value in self.environment.items()]
+        return " ".join([*variables, *(shlex.quote(word) for word in self.argv)])
+
+
+def rank_command(record: JobRecord, rank: Rank, attempt: int, *, supervised: bool) -> RankCommand:
+    """The command that starts one rank of one attempt at a member."""
+    job_file = str(record.folder.job_record(record.job.member))
+    argv = [sys.executable, "-m", "trainmark.train.worker", job_file]
+    argv += ["--rank", str(rank.rank), "--attempt", str(attempt)]
+    if supervised:
+        argv.append("--supervised")
+    return RankCommand(tuple(argv), rank_environment(record.config.launch, rank))

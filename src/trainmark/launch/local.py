@@ -1,0 +1,153 @@
+"""Starts members as processes on this machine: members side by side on their own cores, the rest in a queue."""
+
+import os
+import subprocess
+import time
+from dataclasses import dataclass, field
+
+from trainmark.launch.blame import explain_failure
+from trainmark.launch.commands import rank_command
+from trainmark.machine.storage import write_from_reserve
+from trainmark.spec.errors import PlanError
+from trainmark.spec.files import write_json, write_text
+from trainmark.spec.job_record import JobRecord
+from trainmark.spec.plan import Plan
+from trainmark.spec.run_folder import AttemptFolder
+from trainmark.spec.units import show_cores
+
+GRACE_S = 3.0  # between SIGTERM and SIGKILL
+START_DELAY_S = 0.05  # between the start signal and the start, so that every rank has seen it
+
+
+@dataclass
+class _Running:
+    """A member's processes."""
+
+    record: JobRecord
+    attempt: AttemptFolder
+    processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    started: bool = False
+
+    def exit_codes(self) -> list[int | None]:
+        return [process.poll() for process in self.processes]
+
+    def is_ready(self) -> bool:
+        return all(self.attempt.ready(rank.rank).exists() for rank in self.record.job.ranks)
+
+
+class LocalLauncher:
+    """Starts members as processes on this machine: members side by side on their own cores, the rest in a queue."""
+
+    poll_s = 0.05
+
+    def __init__(self) -> None:
+        self._running: list[_Running] = []
+
+    def check(self, plan: Plan) -> None:
+        """An error if the plan needs other machines, or cores that this process may not use."""
+        nodes = {rank.node for job in plan.jobs for rank in job.ranks}
+        if len(nodes) > 1:
+            raise PlanError(
+                f"The launcher 'local' starts jobs on this machine only, but the plan uses {len(nodes)} nodes. "
+                "Describe one node with --site, or choose another --launcher."
+            )
+        planned = {core for job in plan.jobs for rank in job.ranks for core in rank.cores}
+        missing = planned - os.sched_getaffinity(0)
+        if missing:
+            raise PlanError(
+                f"The plan uses cores {show_cores(tuple(missing))}, but this process may use only "
+                f"{show_cores(tuple(os.sched_getaffinity(0)))}. Correct the cores in the --site file."
+            )
+
+    def script(self, record: JobRecord) -> str:
+        """A script that trains the member by hand, as attempt 1, without waiting for other members."""
+        job = record.job
+        lines = [
+            "#!/bin/bash",
+            f"# Run {record.folder.run_id}, member {job.member}: {len(job.ranks)} worker(s) on this machine.",
+            "# trainmark runs the same commands with --supervised, so that members start together and end with it.",
+            "pids=()",
+        ]
+        for rank in job.ranks:
+            lines.append(f"# rank {rank.rank} on core(s) {show_cores(rank.cores)}")
+            lines.append(f"{rank_command(record, rank, 1, supervised=False).as_shell()} &")
+            lines.append("pids+=($!)")
+        lines += ["status=0", 'for pid in "${pids[@]}"; do wait "$pid" || status=$?; done', 'exit "$status"']
+        return "\n".join(lines) + "\n"
+
+    def can_start(self, record: JobRecord) -> bool:
+        """Whether no other member trains in the same lane."""
+        return all(running.record.job.lane != record.job.lane for running in self._running)
+
+    def submit(self, record: JobRecord, attempt: int) -> None:
+        """One process per rank, output to its log, in a session of its own so that Ctrl-C reaches only us."""
+        folder = record.folder.attempt(record.job.member, attempt)
+        folder.path.mkdir(parents=True)
+        running = _Running(record, folder)
+        self._running.append(running)
+        for rank in record.job.ranks:
+            command = rank_command(record, rank, attempt, supervised=True)
+            with folder.rank_log(rank.rank).open("wb") as log:
+                running.processes.append(
+                    subprocess.Popen(
+                        command.argv,
+                        env={**os.environ, "GLOO_SOCKET_IFNAME": "lo", **command.environment},
+                        stdin=subprocess.DEVNULL,
+                        stdout=log,
+                        stderr=subprocess.STDOUT,
+                        start_new_session=True,
+                    )
+                )
+
+    def poll(self) -> None:
+        """Ends members of which a rank failed, forgets those that ended, and starts those that are ready together."""
+        for running in list(self._running):
+            codes = running.exit_codes()
+            if any(code not in (None, 0) for code in codes):
+                self._end(running, "failed")
+            elif None not in codes:
+                self._end(running, "finished")
+        waiting = [running for running in self._running if not running.started]
+        if waiting and all(running.is_ready() for running in waiting):
+            start_at = time.time() + START_DELAY_S
+            for running in waiting:
+                write_text(running.attempt.go, repr(start_at))
+                running.started = True
+
+    def num_running(self) -> int:
+        """Members whose processes run."""
+        return len(self._running)
+
+    def cancel(self) -> None:
+        """All processes have ended; SIGTERM first, SIGKILL after a grace."""
+        for running in self._running:
+            for process in running.processes:
+                process.terminate()
+        for running in list(self._running):
+            self._end(running, "stopped")
+
+    def _end(self, running: _Running, state: str) -> None:
+        self._running.remove(running)
+        codes_at_first = running.exit_codes()
+        _stop_all(running.processes)
+        reason = None
+        if state == "failed":
+            reason = explain_failure(running.attempt, codes_at_first)
+        elif state == "stopped":
+            reason = "stopped with the run"
+        codes = {str(rank): code for rank, code in enumerate(running.exit_codes())}
+        record = {"state": state, "reason": reason, "exit_codes": codes}
+        write_from_reserve(running.record.folder.reserve, lambda: write_json(running.attempt.exit, record))
+
+
+def _stop_all(processes: list[subprocess.Popen[bytes]]) -> None:
+    for process in processes:
+        if process.poll() is None:
+            process.terminate()
+    deadline = time.monotonic() + GRACE_S
+    for process in processes:
+        try:
+            process.wait(max(0.0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()

@@ -1,0 +1,32 @@
+"""This machine as a Site of one node: its worker slots and their cores."""
+
+import socket
+
+from trainmark.machine.accelerators import Accelerator, find_accelerators
+from trainmark.machine.topology import Topology, read_topology
+from trainmark.spec.site import NodeGroup, Site, Slot
+
+
+def local_site() -> Site:
+    """The site that a run without `--site` uses."""
+    slots = make_slots(read_topology(), find_accelerators())
+    host = socket.gethostname()
+    return Site(name=host, groups=(NodeGroup(names=(host,), count=1, slots=slots),))
+
+
+def make_slots(topology: Topology, accelerators: tuple[Accelerator, ...]) -> tuple[Slot, ...]:
+    """One slot per accelerator; else one per NUMA domain, but two where there are two cores: an ensemble."""
+    if accelerators:
+        shares = split_evenly(topology.cores, len(accelerators))
+        return tuple(Slot(cores=share, accelerator=a.index) for share, a in zip(shares, accelerators, strict=True))
+    if len(topology.numa_domains) == 1 and len(topology.cores) >= 2:
+        return tuple(Slot(cores=share) for share in split_evenly(topology.cores, 2))
+    return tuple(Slot(cores=domain) for domain in topology.numa_domains)
+
+
+def split_evenly(cores: tuple[int, ...], parts: int) -> list[tuple[int, ...]]:
+    """Disjoint runs of equally many neighbouring cores; a remainder stays idle, so that all parts are alike."""
+    size = len(cores) // parts
+    if size == 0:
+        raise ValueError(f"{len(cores)} cores cannot be split into {parts} parts")
+    return [cores[i * size : (i + 1) * size] for i in range(parts)]

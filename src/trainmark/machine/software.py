@@ -1,0 +1,68 @@
+"""Versions of what took part in a measurement, found without importing it."""
+
+import os
+import platform
+import subprocess
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import trainmark
+
+PACKAGES = ("torch", "numpy", "scipy", "pydantic", "nvidia-ml-py")
+
+# Only these variables are ever recorded: the environment of a user holds tokens and passwords.
+RECORDED_VARIABLES = (
+    "CUDA_VISIBLE_DEVICES",
+    "GLIBC_TUNABLES",
+    "GLOO_SOCKET_IFNAME",
+    "GOMP_CPU_AFFINITY",
+    "KMP_AFFINITY",
+    "KMP_BLOCKTIME",
+    "LD_PRELOAD",
+    "MALLOC_MMAP_THRESHOLD_",
+    "MALLOC_TOP_PAD_",
+    "MALLOC_TRIM_THRESHOLD_",
+    "MKL_NUM_THREADS",
+    "NCCL_SOCKET_IFNAME",
+    "OMP_NUM_THREADS",
+    "OMP_PLACES",
+    "OMP_PROC_BIND",
+    "ONEDNN_MAX_CPU_ISA",
+    "OPENBLAS_NUM_THREADS",
+)
+
+
+def describe_software() -> dict[str, Any]:
+    """Python, operating system and package versions."""
+    return {
+        "trainmark": trainmark.__version__,
+        "python": platform.python_version(),
+        "system": platform.platform(),
+        **{package: _version_of(package) for package in PACKAGES},
+    }
+
+
+def _version_of(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "unavailable: not installed as a package"
+
+
+def recorded_environment() -> dict[str, str]:
+    """The variables that change measurements, of this process."""
+    return {name: os.environ[name] for name in RECORDED_VARIABLES if name in os.environ}
+
+
+def code_version() -> str:
+    """trainmark's version, with the git commit when it runs from a checkout."""
+    root = Path(__file__).resolve().parents[3]
+    if not (root / ".git").exists():
+        return trainmark.__version__
+    command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=12"]
+    try:
+        found = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return trainmark.__version__
+    return f"{trainmark.__version__}+{found}"

@@ -1,0 +1,49 @@
+"""Space on a file system: checked before a run, and some kept back so that its Result can always be written."""
+
+import errno
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from trainmark.spec.errors import StorageError
+from trainmark.spec.units import show_bytes
+
+RESERVE_BYTES = 512 * 1024
+
+
+def check_space(folder: Path, needed_bytes: int) -> None:
+    """Nothing, or an error before anything is written: the file system holds less than a run needs."""
+    existing = next(path for path in (folder, *folder.resolve().parents) if path.exists())
+    free = shutil.disk_usage(existing).free
+    if free < needed_bytes:
+        raise StorageError(
+            f"{folder} has {show_bytes(free)} free, but this run writes about {show_bytes(needed_bytes)}. "
+            "Free some space there, or choose another place with --runs-dir."
+        )
+
+
+def keep_reserve(path: Path) -> None:
+    """A file of real bytes that can be given up when the disk is full (zeros might be stored as a hole)."""
+    path.write_bytes(os.urandom(RESERVE_BYTES))
+
+
+def write_from_reserve(reserve: Path, write: Callable[[], None]) -> None:
+    """`write` is done; on a full disk it is done in the space that was kept back."""
+    try:
+        write()
+    except OSError as error:
+        if not is_disk_full(error):
+            raise
+        reserve.unlink(missing_ok=True)
+        write()
+
+
+def is_disk_full(error: BaseException) -> bool:
+    """Whether an error, or what caused it, says that a file system or a quota is full."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, OSError) and seen.errno in (errno.ENOSPC, errno.EDQUOT):
+            return True
+        seen = seen.__cause__ or seen.__context__
+    return False

@@ -1,0 +1,89 @@
+"""The cores this process may use, by NUMA domain, one hardware thread per physical core."""
+
+import os
+import platform
+from dataclasses import dataclass
+from pathlib import Path
+
+from trainmark.spec.units import parse_cores
+
+SYSTEM = Path("/sys/devices/system")
+
+
+@dataclass(frozen=True)
+class Topology:
+    """The usable part of a machine."""
+
+    numa_domains: tuple[tuple[int, ...], ...]
+    logical_cpus: int
+    cpu_model: str
+    memory_bytes: int
+
+    @property
+    def cores(self) -> tuple[int, ...]:
+        """All usable physical cores."""
+        return tuple(core for domain in self.numa_domains for core in domain)
+
+
+def read_topology(system: Path = SYSTEM, allowed: set[int] | None = None) -> Topology:
+    """The topology below `system` (sysfs), limited to the CPUs this process is `allowed` to use."""
+    usable = os.sched_getaffinity(0) if allowed is None else allowed
+    cores = _one_thread_per_core(system, usable)
+    domains = [
+        tuple(core for core in parse_cores(path.read_text()) if core in cores)
+        for path in sorted(system.glob("node/node[0-9]*/cpulist"), key=_node_number)
+    ]
+    known = tuple(domain for domain in domains if domain) or (tuple(sorted(cores)),)
+    return Topology(known, len(usable), _cpu_model(), _memory_bytes())
+
+
+def _node_number(cpulist: Path) -> int:
+    return int(cpulist.parent.name.removeprefix("node"))
+
+
+def _one_thread_per_core(system: Path, usable: set[int]) -> set[int]:
+    first_threads = set()
+    for cpu in usable:
+        siblings = system / "cpu" / f"cpu{cpu}" / "topology" / "thread_siblings_list"
+        threads = parse_cores(siblings.read_text()) if siblings.exists() else (cpu,)
+        first_threads.add(min(set(threads) & usable))
+    return first_threads
+
+
+def _cpu_model() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith(("model name", "Model")):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def _memory_bytes() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def instruction_sets() -> list[str]:
+    """The vector instruction sets that matter for training, as the kernel names them."""
+    wanted = (
+        "avx2",
+        "avx512f",
+        "avx512_bf16",
+        "avx512_vnni",
+        "avx512_fp16",
+        "amx_bf16",
+        "amx_int8",
+        "asimd",
+        "sve",
+        "bf16",
+    )
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return []
+    for line in text.splitlines():
+        if line.startswith(("flags", "Features")):
+            flags = set(line.partition(":")[2].split())
+            return [name for name in wanted if name in flags]
+    return []

@@ -1,0 +1,1 @@
+"""RunConfig + Site → Plan: pure functions, no torch, nothing touched."""

@@ -1,0 +1,148 @@
+"""Choices from the workload's recipe, a TOML file, flags and --set, merged into one RunConfig; later ones win."""
+
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from trainmark.spec.config import RunConfig
+from trainmark.spec.errors import ConfigError
+from trainmark.spec.registries import DATASETS, LAUNCHERS, OPTIMIZERS, SCHEDULES
+from trainmark.spec.registry import closest
+from trainmark.spec.site import Site
+from trainmark.spec.workload import WorkloadSize
+from trainmark.workloads.find import find_size
+
+BaseModelT = TypeVar("BaseModelT", bound=BaseModel)
+
+DEFAULTS = {"workload": "image-classification", "size": "tiny"}
+
+
+@dataclass(frozen=True)
+class Choices:
+    """Nested settings and where they came from: a file's name or "the command line"."""
+
+    source: str
+    values: dict[str, Any]
+
+
+def read_config_file(path: Path) -> Choices:
+    """The choices in a TOML file."""
+    return Choices(str(path), _read_toml(path))
+
+
+def read_site_file(path: Path) -> Site:
+    """The site that a TOML file describes."""
+    values = _read_toml(path)
+    try:
+        return Site.model_validate(values)
+    except ValidationError as error:
+        raise ConfigError(_explain(error.errors()[0], Site, [Choices(str(path), values)])) from None
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ConfigError(f"There is no file {path}. Give the path of a TOML file.") from None
+    except IsADirectoryError:
+        raise ConfigError(f"{path} is a folder, not a TOML file. A run's own file is {path / 'config.toml'}.") from None
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigError(f"{path} cannot be read as TOML: {error}. Correct the file and try again.") from None
+
+
+def parse_setting(text: str) -> Choices:
+    """The choice in `a.b=c`; c is read as a TOML value, and as plain text where it is none."""
+    key, equals, value = text.partition("=")
+    parts = key.strip().split(".")
+    if not equals or not all(parts):
+        raise ConfigError(f"--set needs key=value, but got '{text}'. Example: --set train.epochs=3.")
+    try:
+        parsed = tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        parsed = value
+    for part in reversed(parts):
+        parsed = {part: parsed}
+    return Choices(f"--set {key}", parsed)
+
+
+def resolve_config(choices: list[Choices]) -> RunConfig:
+    """The RunConfig that follows from all choices, with every name and setting checked."""
+    user: dict[str, Any] = {}
+    for choice in choices:
+        user = _merge(user, choice.values)
+    named = DEFAULTS | {key: user[key] for key in DEFAULTS if key in user}
+    if not all(isinstance(name, str) for name in named.values()):
+        raise ConfigError(f"workload and size are names, but got {named['workload']!r} and {named['size']!r}.")
+    size = find_size(named["workload"], named["size"])
+    merged = _merge(_defaults_of(size) | named, user)
+    config = _validate(RunConfig, merged, choices, ())
+    for registry, name in (
+        (OPTIMIZERS, config.train.optimizer),
+        (SCHEDULES, config.train.schedule),
+        (LAUNCHERS, config.launch.launcher),
+    ):
+        _ = registry[name]  # an unknown name is refused here, before anything starts
+    settings = _validate(DATASETS.load(size.dataset).Settings, config.data, choices, ("data",))
+    return config.model_copy(update={"data": settings.model_dump(exclude_none=True)})
+
+
+def _defaults_of(size: WorkloadSize) -> dict[str, Any]:
+    return {
+        "train": dict(size.recipe),
+        "evaluate": {"target_quality": size.target_quality, "exponent": size.exponent},
+        "data": dict(size.data_settings),
+    }
+
+
+def _merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+    merged = dict(base)
+    for key, value in over.items():
+        below = merged.get(key)
+        merged[key] = _merge(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
+    return merged
+
+
+def _validate(
+    model: type[BaseModelT], values: dict[str, Any], choices: list[Choices], prefix: tuple[str, ...]
+) -> BaseModelT:
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        raise ConfigError(_explain(error.errors()[0], model, choices, prefix)) from None
+
+
+def _explain(error: ErrorDetails, model: type[BaseModel], choices: list[Choices], prefix: tuple[str, ...] = ()) -> str:
+    """One line: where the setting came from, which it is, what is wrong, what was got, what to do."""
+    path = error["loc"]
+    key = ".".join([*prefix, *(str(part) for part in path)])
+    source = _source_of((*prefix, *path), choices)
+    if error["type"] == "extra_forbidden":
+        known = _keys_beside(model, path)
+        hint = closest(str(path[-1]), known) or f" Known here: {', '.join(known)}."
+        return f"{source}: there is no setting '{key}'.{hint}"
+    if error["type"] == "missing":
+        return f"{source}: the setting '{key}' is missing. Add it."
+    return f"{source}: '{key}' is wrong: {error['msg']}, but got {error['input']!r}. Change it and try again."
+
+
+def _source_of(path: tuple[int | str, ...], choices: list[Choices]) -> str:
+    for choice in reversed(choices):
+        values: Any = choice.values
+        for part in path:
+            values = values.get(part) if isinstance(values, dict) else None
+        if values is not None:
+            return choice.source
+    return choices[-1].source if choices else "the workload's recipe"
+
+
+def _keys_beside(model: type[BaseModel], path: tuple[int | str, ...]) -> list[str]:
+    """The keys that the section knows in which `path` ends."""
+    for part in path[:-1]:
+        field = model.model_fields.get(part) if isinstance(part, str) else None
+        if field is not None and isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            model = field.annotation
+    return sorted(model.model_fields)

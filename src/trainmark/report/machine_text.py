@@ -1,0 +1,31 @@
+"""This machine on a terminal."""
+
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from trainmark.spec.units import show_bytes, show_cores, with_prefix
+
+
+def print_machine(data: dict[str, Any]) -> None:
+    """Topology, slots, software and, where measured, the ceiling."""
+    machine = data["machine"]
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_row("host", machine["host"])
+    table.add_row(
+        "processor", f"{machine['cpu']} ({machine['architecture']}; {', '.join(machine['instruction_sets'])})"
+    )
+    table.add_row("cores", f"{machine['cores']} in NUMA domains {' | '.join(machine['numa_domains'])}")
+    table.add_row("memory", show_bytes(machine["memory_bytes"]))
+    table.add_row("accelerators", ", ".join(a["name"] for a in machine["accelerators"]) or "none")
+    for group in data["site"]["groups"]:
+        for number, slot in enumerate(group["slots"]):
+            device = "" if slot["accelerator"] is None else f", accelerator {slot['accelerator']}"
+            table.add_row(f"worker slot {number}", f"cores {show_cores(tuple(slot['cores']))}{device}")
+    table.add_row("software", ", ".join(f"{name} {version}" for name, version in data["software"].items()))
+    if ceiling := data.get("ceiling"):
+        for name, kernel in ceiling["kernels"].items():
+            won = " (the ceiling)" if name == ceiling["kernel"] else ""
+            table.add_row(f"ceiling, {ceiling['precision']}", f"{with_prefix(kernel['flops'], 'FLOP/s')}, {name}{won}")
+    Console().print(table)

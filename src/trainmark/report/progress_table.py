@@ -1,0 +1,62 @@
+"""What the members are doing, as a table and as one line."""
+
+from collections import Counter
+
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+
+from trainmark.spec.progress import MemberProgress
+from trainmark.spec.units import show_duration
+
+MOST_ROWS = 16
+
+
+def progress_table(members: list[MemberProgress]) -> Table:
+    """One row a member; of a large ensemble those that train now, and a count of the others."""
+    table = Table(
+        "member",
+        "state",
+        "progress",
+        "epoch",
+        "loss",
+        "quality",
+        "samples/s",
+        "left",
+        box=None,
+        pad_edge=False,
+    )
+    shown = members
+    if len(members) > MOST_ROWS:
+        shown = [member for member in members if member.state not in ("waiting", "finished")][:MOST_ROWS]
+        table.title = count_states(members)
+    for member in shown:
+        done = member.epochs if member.state == "finished" else member.epoch
+        table.add_row(
+            str(member.member),
+            member.state,
+            ProgressBar(total=member.epochs, completed=done, width=20),
+            f"{done}/{member.epochs}",
+            "" if member.loss is None else f"{member.loss:.3f}",
+            "" if member.quality is None else f"{member.quality:.4f}",
+            "" if member.samples_per_s is None else f"{member.samples_per_s:.0f}",
+            "" if member.seconds_left is None else show_duration(member.seconds_left),
+        )
+    return table
+
+
+def count_states(members: list[MemberProgress]) -> str:
+    """`2 training, 5 waiting, 1 finished`."""
+    return ", ".join(f"{count} {state}" for state, count in Counter(member.state for member in members).items())
+
+
+def progress_line(members: list[MemberProgress]) -> str:
+    """One line for logs: the counts, and where the training members stand."""
+    training = [member for member in members if member.state == "training"][:4]
+    parts = [count_states(members)]
+    for member in training:
+        text = f"member {member.member} epoch {member.epoch + 1}/{member.epochs}"
+        if member.loss is not None and member.samples_per_s is not None and member.seconds_left is not None:
+            text += f" loss {member.loss:.3f} {member.samples_per_s:.0f} samples/s, "
+            text += f"{show_duration(member.seconds_left)} left"
+        parts.append(text)
+    return "; ".join(parts)

@@ -1,0 +1,98 @@
+"""One Result on a terminal: the figures first, then the members, then what to be careful about."""
+
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from trainmark.spec.result import Metric, Result
+from trainmark.spec.units import show_value
+
+# Name in the Result, name in the table; in this order.
+ROWS = (
+    ("throughput_samples_per_s", "throughput"),
+    ("step_time_s", "step time (median)"),
+    ("epoch_time_s", "epoch time (median)"),
+    ("flops", "FLOPS (Eq. 6)"),
+    ("ceiling_flops", "ceiling of these cores"),
+    ("flops_share_of_ceiling", "share of ceiling"),
+    ("quality_member_mean", "quality, mean member"),
+    ("quality_member_best", "quality, best member"),
+    ("quality_out_of_bag", "quality, out of bag"),
+    ("quality_ensemble", "quality, ensemble"),
+    ("vflops", "VFLOPS (Eq. 7)"),
+    ("time_to_train_all_s", "time to train all (TTTa)"),
+    ("models_per_minute", "models per minute"),
+    ("peak_memory_bytes", "peak memory of a worker"),
+    ("data_wait_share", "waiting for data"),
+    ("harness_overhead_share", "harness overhead"),
+)
+
+
+def print_result(result: Result, console: Console) -> None:
+    """The Result as tables."""
+    parts: list[RenderableType] = [_head(result), _metrics_table(result), _members_table(result)]
+    for warning in result.warnings:
+        parts.append(Text(f"! {warning}", style="yellow"))
+    console.print(Group(*parts))
+
+
+def _head(result: Result) -> Text:
+    plan = result.plan
+    return Text(
+        f"{result.workload} ({result.size}), run {result.run_id}: {result.state}\n"
+        f"{plan['members']} member(s) × {plan['workers_per_member']} worker(s) = system scale {plan['system_scale']}, "
+        f"{plan['lanes']} member(s) at a time on {result.machine['cpu']}"
+    )
+
+
+def _metrics_table(result: Result) -> Table:
+    table = Table("metric", "value", "95 % interval", "n", "note", box=None, header_style="bold", pad_edge=False)
+    for name, label in ROWS:
+        metric = result.metrics[name]
+        interval = ""
+        if metric.ci95 is not None:
+            interval = " – ".join(show_value(bound, metric.unit) for bound in metric.ci95)
+        value = "unavailable" if metric.value is None else show_value(metric.value, metric.unit)
+        style = "bold" if name in ("flops", "vflops", "quality_ensemble") else None
+        table.add_row(label, value, interval, str(metric.n or ""), _note(name, metric), style=style)
+    return table
+
+
+def _note(name: str, metric: Metric) -> str:
+    detail = metric.detail or {}
+    if metric.reason:
+        return metric.reason
+    if name == "flops":
+        return f"{metric.convention} convention; ai500: {show_value(detail['by_convention']['ai500'], 'FLOP/s')}"
+    if name == "ceiling_flops":
+        return f"{detail['precision']}, {detail['kernel']}"
+    if name == "vflops":
+        ratio = f"{detail['quality']:.4g} / {detail['target_quality']:g}"
+        return f"× ({ratio})^{metric.exponent:g} = × {detail['coefficient']:.3g}"
+    return ""
+
+
+def _members_table(result: Result) -> Padding:
+    table = Table(
+        "member",
+        "state",
+        "attempts",
+        "epochs",
+        "quality",
+        "throughput",
+        "FLOPS",
+        box=None,
+        header_style="bold",
+    )
+    for member in result.members:
+        speeds = [member.metrics.get(name) for name in ("throughput_samples_per_s", "flops")]
+        table.add_row(
+            str(member.member),
+            member.state,
+            str(member.attempts),
+            str(member.epochs_done),
+            "" if member.quality is None else f"{member.quality:.4f}",
+            *("" if m is None or m.value is None else show_value(m.value, m.unit) for m in speeds),
+        )
+    return Padding(table, (1, 0, 0, 0), expand=False)

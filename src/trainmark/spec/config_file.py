@@ -1,0 +1,18 @@
+"""A RunConfig as config.toml, and back."""
+
+import tomllib
+from pathlib import Path
+
+from trainmark.spec.config import RunConfig
+
+
+def config_text(config: RunConfig) -> str:
+    """The TOML text from which `trainmark run --config` repeats the run."""
+    import tomli_w
+
+    return tomli_w.dumps(config.model_dump(exclude_none=True))
+
+
+def read_config(path: Path) -> RunConfig:
+    """The config that `config_text` wrote."""
+    return RunConfig.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))

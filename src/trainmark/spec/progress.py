@@ -1,0 +1,19 @@
+"""MemberProgress: what one member is doing at one moment."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class MemberProgress:
+    """One member at one moment."""
+
+    member: int
+    state: str = "waiting"
+    attempt: int = 0
+    epoch: int = 0
+    epochs: int = 0
+    step: int = 0
+    loss: float | None = None
+    samples_per_s: float | None = None
+    quality: float | None = None
+    seconds_left: float | None = None

@@ -1,0 +1,23 @@
+"""Independent random streams from one seed: a member's stream does not depend on how many members there are."""
+
+from enum import IntEnum
+
+import numpy as np
+
+
+class Purpose(IntEnum):
+    """What a stream is for; the numbers are part of every published result and never change."""
+
+    BOOTSTRAP = 0
+    SHUFFLE = 1
+    WEIGHTS = 2
+
+
+def stream(seed: int, member: int, purpose: Purpose, *more: int) -> np.random.Generator:
+    """The random stream of one member for one purpose (and, say, one epoch)."""
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(member, int(purpose), *more)))
+
+
+def weights_seed(seed: int, member: int) -> int:
+    """The seed of a member's initial weights."""
+    return int(stream(seed, member, Purpose.WEIGHTS).integers(2**62))

@@ -1,0 +1,1 @@
+"""Keeping and finding runs: plain folders that survive rsync, tar and NFS."""

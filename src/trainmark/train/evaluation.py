@@ -1,0 +1,61 @@
+"""Predictions of held-out and out-of-bag samples, shared among the member's workers."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from trainmark.data.batches import ResidentBatches
+from trainmark.data.epochs import Order
+from trainmark.spec.files import write_atomically
+from trainmark.train.event_log import EventLog
+from trainmark.train.process_group import gather_rows
+from trainmark.train.trainee import Trainee
+
+
+def evaluate(trainee: Trainee, epoch: int, log: EventLog) -> float | None:
+    """The quality on the held-out samples, on rank 0; the other ranks help and get nothing."""
+    start = time.perf_counter()
+    everything = np.arange(len(trainee.eval_batches.labels), dtype=np.int64)
+    predictions = _predict(trainee, trainee.eval_batches, everything)
+    if trainee.rank != 0:
+        return None
+    labels = trainee.eval_batches.labels.cpu().numpy()
+    quality: float = trainee.quality.score(predictions, labels)
+    log.write("evaluation", epoch=epoch, quality=quality, evaluation_s=time.perf_counter() - start)
+    return quality
+
+
+def write_predictions(trainee: Trainee, path: Path) -> None:
+    """The trained member's predictions and the true labels, for the ensemble's."""
+    everything = np.arange(len(trainee.eval_batches.labels), dtype=np.int64)
+    arrays = _with_labels(trainee, trainee.eval_batches, everything, "eval")
+    if trainee.config.evaluate.out_of_bag:
+        unseen = np.flatnonzero(trainee.counts == 0).astype(np.int64)
+        arrays |= _with_labels(trainee, trainee.train_batches, unseen, "oob")
+    if trainee.rank == 0:
+        write_atomically(path, lambda file: np.savez(file, allow_pickle=False, **arrays))
+
+
+def _with_labels(trainee: Trainee, batches: ResidentBatches, indices: Order, name: str) -> dict[str, NDArray[Any]]:
+    return {
+        f"{name}_indices": indices,
+        f"{name}_predictions": _predict(trainee, batches, indices),
+        f"{name}_labels": batches.labels.cpu().numpy()[indices],
+    }
+
+
+def _predict(trainee: Trainee, batches: ResidentBatches, indices: Order) -> NDArray[np.float32]:
+    """The predictions for `indices`, in their order: each worker makes a run of them, all get them all."""
+    shares = np.array_split(indices, trainee.workers)
+    trainee.model.eval()
+    with torch.inference_mode():
+        parts = [
+            trainee.task.predictions(trainee.model(samples))
+            for samples in batches.in_order(shares[trainee.rank], trainee.config.evaluate.batch_size)
+        ]
+    mine = torch.cat(parts).clone()
+    return gather_rows(mine, [len(share) for share in shares]).cpu().numpy().astype(np.float32)

@@ -1,0 +1,25 @@
+"""EventLog: a rank's measurements as JSON lines, each with wall and monotonic clock, each whole on disk."""
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+from trainmark.spec.event import KINDS
+
+
+class EventLog:
+    """Appends events to one file; a line is one unbuffered write, so a kill never tears an earlier line."""
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = path.open("ab", buffering=0)
+
+    def write(self, kind: str, **fields: Any) -> None:
+        """Adds one event."""
+        assert kind in KINDS, kind
+        event = {"kind": kind, "wall_s": time.time(), "monotonic_s": time.monotonic(), **fields}
+        line = json.dumps(event, allow_nan=False, separators=(",", ":")).encode() + b"\n"
+        written = self._file.write(line)
+        if written != len(line):  # a nearly full disk takes a part of the line
+            self._file.write(line[written or 0 :])

@@ -1,0 +1,112 @@
+"""StepRecorder: what each step took, kept in memory and written in blocks, so that recording costs microseconds."""
+
+import math
+import time
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from trainmark.spec.errors import TrainmarkError
+from trainmark.train.event_log import EventLog
+
+SECONDS_BETWEEN_BLOCKS = 1.0
+
+
+class DivergedError(TrainmarkError):
+    """The loss is no longer a number."""
+
+
+class StepRecorder:
+    """Stamps the end of every step by the host's clock, or on a GPU by events in its stream; it never waits."""
+
+    def __init__(self, log: EventLog, device: torch.device) -> None:
+        self._log = log
+        self._on_gpu = device.type == "cuda"
+        self._waits_ns: list[int] = []
+        self._ends: list[Any] = []
+        self._losses: list[Tensor] = []
+        self._last_end: Any = None
+        self._epoch = 0
+        self._first_step = 0
+        self._last_block_ns = 0
+        self._harness_ns = 0
+
+    def start_epoch(self, epoch: int, step: int) -> None:
+        """The clock of the next step starts now."""
+        self._log.write("epoch_start", epoch=epoch, step=step)
+        self._epoch, self._first_step = epoch, step
+        self._harness_ns = 0
+        self._last_end = self._stamp()
+        self._last_block_ns = time.perf_counter_ns()
+
+    def add(self, wait_ns: int, loss: Tensor) -> None:
+        """A step ended now; it had waited `wait_ns` for its batch."""
+        start = time.perf_counter_ns()
+        self._ends.append(self._stamp())
+        self._waits_ns.append(wait_ns)
+        self._losses.append(loss)
+        if start - self._last_block_ns > SECONDS_BETWEEN_BLOCKS * 1e9:
+            self._write_block(self._num_ended())
+            self._last_block_ns = start
+        self._harness_ns += time.perf_counter_ns() - start
+
+    def stop_epoch(self, samples: int, seconds: float) -> None:
+        """The epoch's last step has ended on the device; all that is left is written."""
+        start = time.perf_counter_ns()
+        steps = self._first_step + len(self._ends)
+        self._write_block(len(self._ends))
+        harness_s = (self._harness_ns + time.perf_counter_ns() - start) / 1e9
+        self._log.write(
+            "epoch_stop",
+            epoch=self._epoch,
+            next_step=steps,
+            samples=samples,
+            epoch_s=seconds,
+            harness_s=harness_s,
+        )
+
+    def _stamp(self) -> Any:
+        if not self._on_gpu:
+            return time.perf_counter_ns()
+        event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+        event.record()
+        return event
+
+    def _num_ended(self) -> int:
+        """How many steps the device has finished; a GPU runs behind the host."""
+        if not self._on_gpu:
+            return len(self._ends)
+        return sum(1 for event in self._ends if event.query())
+
+    def _seconds_between(self, start: Any, end: Any) -> float:
+        seconds: float = start.elapsed_time(end) / 1e3 if self._on_gpu else (end - start) / 1e9
+        return seconds
+
+    def _write_block(self, count: int) -> None:
+        if count == 0:
+            return
+        ends, self._ends = self._ends[:count], self._ends[count:]
+        waits, self._waits_ns = self._waits_ns[:count], self._waits_ns[count:]
+        tensors, self._losses = self._losses[:count], self._losses[count:]
+        losses = torch.stack(tensors).double().tolist()
+        starts = [self._last_end, *ends[:-1]]
+        self._last_end = ends[-1]
+        self._log.write(
+            "steps",
+            epoch=self._epoch,
+            first_step=self._first_step,
+            step_s=[round(self._seconds_between(a, b), 9) for a, b in zip(starts, ends, strict=True)],
+            wait_s=[wait / 1e9 for wait in waits],
+            loss=[loss if math.isfinite(loss) else None for loss in losses],
+        )
+        self._refuse_divergence(losses)
+        self._first_step += count
+
+    def _refuse_divergence(self, losses: list[float]) -> None:
+        for step, loss in enumerate(losses, self._first_step):
+            if not math.isfinite(loss):
+                raise DivergedError(
+                    f"The loss became {loss} at step {step}. "
+                    "Lower --set train.learning_rate or raise train.warmup_epochs."
+                )

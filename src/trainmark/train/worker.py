@@ -1,0 +1,90 @@
+"""The rank process: sets itself up, trains its share of one member, and ends in a way the launcher can explain."""
+
+import argparse
+import ctypes
+import os
+import signal
+import sys
+import traceback
+from pathlib import Path
+from types import FrameType
+
+from trainmark.machine.affinity import pin_to
+from trainmark.machine.storage import is_disk_full
+from trainmark.spec.errors import TrainmarkError
+from trainmark.spec.exit_codes import DISK_FULL, FAILED, STOPPED
+from trainmark.spec.job_record import read_job_record
+from trainmark.train.event_log import EventLog
+
+PR_SET_PDEATHSIG = 1
+
+
+class StoppedError(BaseException):
+    """The rank was asked to end (SIGTERM); not an Exception, so that nothing swallows it."""
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Runs one rank; the exit code says how it ended."""
+    arguments = _parse(argv)
+    if arguments.supervised:
+        _end_with_parent()
+    signal.signal(signal.SIGTERM, _on_sigterm)
+    record = read_job_record(arguments.job)
+    rank = record.job.ranks[arguments.rank]
+    attempt = record.folder.attempt(record.job.member, arguments.attempt)
+    log = EventLog(attempt.rank_events(rank.rank))
+    try:
+        pin_to(rank.cores)  # before torch is imported: its threads inherit the cores
+        from trainmark.train.member import train_member
+
+        train_member(record, rank, arguments.attempt, log, supervised=arguments.supervised)
+        log.write("finished")
+    except BaseException as error:  # noqa: BLE001  whatever ends a rank must reach the record
+        _end(error, log)
+
+
+def _parse(argv: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m trainmark.train.worker", description=__doc__)
+    parser.add_argument("job", type=Path, help="the member's job.json")
+    parser.add_argument("--rank", type=int, required=True, help="which rank of the member this process is")
+    parser.add_argument("--attempt", type=int, required=True, help="which try at the member this is, from 1")
+    parser.add_argument(
+        "--supervised",
+        action="store_true",
+        help="wait for the launcher's start signal, and end when the launcher dies",
+    )
+    return parser.parse_args(argv)
+
+
+def _on_sigterm(signum: int, frame: FrameType | None) -> None:
+    raise StoppedError
+
+
+def _end_with_parent() -> None:
+    # Orphans would go on using cores that the next measurement believes to be free.
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() == 1:
+        os._exit(STOPPED)
+
+
+def _end(error: BaseException, log: EventLog) -> None:
+    """Leaves the error in the events and the log, and ends at once: cleaning up a broken process group can hang."""
+    code = STOPPED if isinstance(error, StoppedError) else DISK_FULL if is_disk_full(error) else FAILED
+    text = "".join(traceback.format_exception(error))
+    message = "stopped by SIGTERM" if code == STOPPED else _one_line(error)
+    try:
+        log.write("failed", error=message, type=type(error).__name__, traceback=text)
+        sys.stderr.write(text)
+        sys.stderr.flush()
+    except OSError:  # the disk is full or gone; the exit code still tells
+        pass
+    os._exit(code)
+
+
+def _one_line(error: BaseException) -> str:
+    words = str(error).strip().split("\n")[0]
+    return words if isinstance(error, TrainmarkError) else f"{type(error).__name__}: {words}"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""What is trained: workloads, their models, tasks and quality metrics, and the FLOPs they cost."""

@@ -1,0 +1,1 @@
+"""FLOPs of a model, counted operator by operator on shapes alone, under each named convention."""

@@ -1,0 +1,1 @@
+"""How good predictions are, and how members' predictions become the ensemble's; numpy only."""
