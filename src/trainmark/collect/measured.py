@@ -121,20 +121,15 @@ class Measured:
         return tuple(member for member in self.members if member.state == "finished")
 
     @cached_property
-    def timed(self) -> tuple[Member, ...]:
-        """Finished members that have timings: one resumed after its last epoch has none."""
-        return tuple(member for member in self.finished if member.epochs)
-
-    @cached_property
     def concurrency(self) -> float:
         """How many members were in training at the same time, on average: a queue is not a larger machine."""
-        spans = [member.span for member in self.timed]
+        spans = [member.span for member in self.finished]
         return sum(stop - start for start, stop in spans) / union_length(spans)
 
     @cached_property
     def training_s(self) -> float:
         """E × T_epoch of Eq. 6: the epochs' time, members side by side counted once, evaluations not at all."""
-        return sum(epoch.epoch_s for member in self.timed for epoch in member.epochs) / self.concurrency
+        return sum(epoch.epoch_s for member in self.finished for epoch in member.epochs) / self.concurrency
 
     @property
     def samples_ref(self) -> str:

@@ -42,7 +42,7 @@ def _affinity(measured: Measured) -> list[str]:
 
 
 def _unsettled(measured: Measured) -> list[str]:
-    unsettled = [str(member.job.member) for member in measured.timed if not member.steady.settled]
+    unsettled = [str(member.job.member) for member in measured.finished if not member.steady.settled]
     if not unsettled:
         return []
     return [

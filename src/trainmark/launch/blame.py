@@ -10,14 +10,14 @@ def explain_failure(attempt: AttemptFolder, exit_codes: list[int | None]) -> str
     failed = [(rank, code) for rank, code in enumerate(exit_codes) if code not in (None, 0)]
     for rank, code in failed:  # a signal or a full disk leaves no event, and is never a peer's fault
         if code is not None and (code < 0 or code == DISK_FULL):
-            return f"rank {rank} {explain_exit(code)}"
+            return f"rank {rank} {explain_exit(code)} (log: {attempt.rank_log(rank)})"
     events = {rank: _failure(attempt, rank) for rank, _ in failed}
     told = {rank: event for rank, event in events.items() if event is not None}
     if told:
         first = min(told, key=lambda rank: float(told[rank]["wall_s"]))
-        return f"rank {first}: {told[first]['error']} (traceback: {attempt.rank_log(first)})"
+        return f"rank {first}: {told[first]['error']} (log: {attempt.rank_log(first)})"
     rank, code = failed[0]
-    return f"rank {rank} {explain_exit(code or 0)} (see {attempt.rank_log(rank)})"
+    return f"rank {rank} {explain_exit(code or 0)} (log: {attempt.rank_log(rank)})"
 
 
 def _failure(attempt: AttemptFolder, rank: int) -> Event | None:

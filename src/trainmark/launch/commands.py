@@ -21,11 +21,13 @@ class RankCommand(NamedTuple):
         return " ".join([*variables, *(shlex.quote(word) for word in self.argv)])
 
 
-def rank_command(record: JobRecord, rank: Rank, attempt: int, *, supervised: bool) -> RankCommand:
-    """The command that starts one rank of one attempt at a member."""
+def rank_command(
+    record: JobRecord, rank: Rank, attempt: int, launcher_environment: dict[str, str], *, supervised: bool
+) -> RankCommand:
+    """The command that starts one rank of one attempt at a member; a launcher may add variables of its own."""
     job_file = str(record.folder.job_record(record.job.member))
     argv = [sys.executable, "-m", "trainmark.train.worker", job_file]
     argv += ["--rank", str(rank.rank), "--attempt", str(attempt)]
     if supervised:
         argv.append("--supervised")
-    return RankCommand(tuple(argv), rank_environment(record.config.launch, rank))
+    return RankCommand(tuple(argv), {**rank_environment(record.config.launch, rank), **launcher_environment})

@@ -15,6 +15,8 @@ from trainmark.spec.plan import Plan
 from trainmark.spec.run_folder import AttemptFolder
 from trainmark.spec.units import show_cores
 
+# Workers of one machine talk over its loopback; looking for another interface by host name can take seconds.
+ENVIRONMENT = {"GLOO_SOCKET_IFNAME": "lo"}
 GRACE_S = 3.0  # between SIGTERM and SIGKILL
 START_DELAY_S = 0.05  # between the start signal and the start, so that every rank has seen it
 
@@ -70,7 +72,7 @@ class LocalLauncher:
         ]
         for rank in job.ranks:
             lines.append(f"# rank {rank.rank} on core(s) {show_cores(rank.cores)}")
-            lines.append(f"{rank_command(record, rank, 1, supervised=False).as_shell()} &")
+            lines.append(f"{rank_command(record, rank, 1, ENVIRONMENT, supervised=False).as_shell()} &")
             lines.append("pids+=($!)")
         lines += ["status=0", 'for pid in "${pids[@]}"; do wait "$pid" || status=$?; done', 'exit "$status"']
         return "\n".join(lines) + "\n"
@@ -86,12 +88,12 @@ class LocalLauncher:
         running = _Running(record, folder)
         self._running.append(running)
         for rank in record.job.ranks:
-            command = rank_command(record, rank, attempt, supervised=True)
+            command = rank_command(record, rank, attempt, ENVIRONMENT, supervised=True)
             with folder.rank_log(rank.rank).open("wb") as log:
                 running.processes.append(
                     subprocess.Popen(
                         command.argv,
-                        env={**os.environ, "GLOO_SOCKET_IFNAME": "lo", **command.environment},
+                        env={**os.environ, **command.environment},
                         stdin=subprocess.DEVNULL,
                         stdout=log,
                         stderr=subprocess.STDOUT,

@@ -31,7 +31,10 @@ ROWS = (
 
 def print_result(result: Result, console: Console) -> None:
     """The Result as tables."""
-    parts: list[RenderableType] = [_head(result), _metrics_table(result), _members_table(result)]
+    parts: list[RenderableType] = [_head(result)]
+    if any(member.state == "finished" for member in result.members):
+        parts.append(_metrics_table(result))
+    parts.append(_members_table(result))
     for warning in result.warnings:
         parts.append(Text(f"! {warning}", style="yellow"))
     console.print(Group(*parts))

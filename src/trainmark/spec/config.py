@@ -40,6 +40,9 @@ class TrainConfig(Section):
     warmup_epochs: float = Field(0.0, ge=0, description="epochs of gradual warm-up")
     decay_power: float = Field(1.0, ge=0, description="power of the polynomial decay after warm-up; 0 keeps the rate")
     precision: Literal["fp32"] = Field("fp32", description="number format of the training arithmetic")
+    memory_format: Literal["channels-last", "contiguous"] = Field(
+        "channels-last", description="layout of images and convolution weights in memory"
+    )
 
 
 class EvaluateConfig(Section):

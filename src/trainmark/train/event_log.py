@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from trainmark.spec.errors import TrainmarkError
 from trainmark.spec.event import KINDS
 
 
@@ -13,7 +14,12 @@ class EventLog:
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = path.open("ab", buffering=0)
+        try:
+            self._file = path.open("xb", buffering=0)
+        except FileExistsError:
+            raise TrainmarkError(
+                f"{path} exists: this attempt has already run, and attempts are never mixed. Choose another --attempt."
+            ) from None
 
     def write(self, kind: str, **fields: Any) -> None:
         """Adds one event."""

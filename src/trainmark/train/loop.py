@@ -29,12 +29,11 @@ def train(trainee: Trainee, attempt: AttemptFolder, log: EventLog, first_epoch: 
         if is_last or (epoch + 1) % config.evaluate.every_epochs == 0:
             quality = evaluate(trainee, epoch, log)
         every = config.launch.checkpoint_epochs
+        # Not after the last epoch, so that a resumed member always trains, and has timings of its own.
         if trainee.rank == 0 and every and not is_last and (epoch + 1) % every == 0:
             save_checkpoint(attempt.checkpoint, trainee.model, trainee.optimizer, epoch + 1, step)
             log.write("checkpoint", epoch=epoch)
         barrier()
-    if quality is None:  # resumed after the last epoch was already trained
-        quality = evaluate(trainee, config.train.epochs - 1, log)
     return quality
 
 

@@ -89,7 +89,9 @@ def _build_trainee(record: JobRecord, rank: Rank, device: torch.device, log: Eve
         draws=int(counts.sum()),
         fingerprint=f"{train_split.fingerprint()}-{eval_split.fingerprint()}",
     )
-    model = MODELS.load(size.model)(**size.model_settings).to(device)
+    channels_last = config.train.memory_format == "channels-last"
+    layout = torch.channels_last if channels_last else torch.contiguous_format
+    model = MODELS.load(size.model)(**size.model_settings).to(device, memory_format=layout)
     if rank.rank == 0:
         shape = tuple(train_split.samples.shape[1:])
         log.write("model_ready", **count_model(size.model, size.model_settings, shape))
@@ -106,8 +108,8 @@ def _build_trainee(record: JobRecord, rank: Rank, device: torch.device, log: Eve
         schedule=SCHEDULES.load(config.train.schedule),
         task=TASKS.load(size.task),
         quality=QUALITIES.load(size.quality),
-        train_batches=ResidentBatches(train_split, device),
-        eval_batches=ResidentBatches(eval_split, device),
+        train_batches=ResidentBatches(train_split, device, channels_last=channels_last),
+        eval_batches=ResidentBatches(eval_split, device, channels_last=channels_last),
     )
 
 

@@ -2,6 +2,7 @@
 
 import os
 import time
+import warnings
 from datetime import timedelta
 
 import torch
@@ -59,7 +60,10 @@ def share_model(model: nn.Module) -> nn.Module:
     if not dist.is_initialized():
         return model
     # Batch-norm statistics stay each worker's own while training; `average_buffers` joins them before they are used.
-    return nn.parallel.DistributedDataParallel(model, broadcast_buffers=False, gradient_as_bucket_view=True)
+    with warnings.catch_warnings():
+        # torch 2.13 renames broadcast_buffers; torch 2.11 knows only that name.
+        warnings.simplefilter("ignore", FutureWarning)
+        return nn.parallel.DistributedDataParallel(model, broadcast_buffers=False, gradient_as_bucket_view=True)
 
 
 def average_buffers(model: nn.Module) -> None:

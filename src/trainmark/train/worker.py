@@ -32,7 +32,10 @@ def main(argv: list[str] | None = None) -> None:
     record = read_job_record(arguments.job)
     rank = record.job.ranks[arguments.rank]
     attempt = record.folder.attempt(record.job.member, arguments.attempt)
-    log = EventLog(attempt.rank_events(rank.rank))
+    try:
+        log = EventLog(attempt.rank_events(rank.rank))
+    except TrainmarkError as error:
+        sys.exit(f"trainmark: {error}")
     try:
         pin_to(rank.cores)  # before torch is imported: its threads inherit the cores
         from trainmark.train.member import train_member

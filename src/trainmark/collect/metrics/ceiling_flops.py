@@ -16,7 +16,7 @@ def compute(measured: Measured) -> Metric:
         return unavailable(UNIT, BETTER, "not measured: measure.ceiling is false")
     of_lanes: dict[int, list[float]] = defaultdict(list)
     kernels: dict[str, int] = defaultdict(int)
-    for member in measured.timed:
+    for member in measured.finished:
         found = [member.one("ceiling", rank.rank) for rank in member.job.ranks]
         ceilings = [event for event in found if event is not None]
         if len(ceilings) == len(found):

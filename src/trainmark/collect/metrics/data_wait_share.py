@@ -1,7 +1,7 @@
 """The share of training time spent waiting for the next batch."""
 
 from trainmark.collect.measured import Measured
-from trainmark.collect.metrics.missing import why_nothing_timed
+from trainmark.collect.reasons import NO_MEMBER
 from trainmark.spec.result import Better, Metric, unavailable
 
 UNIT = "share"
@@ -10,10 +10,10 @@ BETTER: Better = "lower"
 
 def compute(measured: Measured) -> Metric:
     """The share of training time spent waiting for the next batch, in steady state."""
-    if not measured.timed:
-        return unavailable(UNIT, BETTER, why_nothing_timed(measured))
-    waits = [member.wait_s[member.steady.warmup_steps :] for member in measured.timed]
-    steps = [member.step_s[member.steady.warmup_steps :] for member in measured.timed]
+    if not measured.finished:
+        return unavailable(UNIT, BETTER, NO_MEMBER)
+    waits = [member.wait_s[member.steady.warmup_steps :] for member in measured.finished]
+    steps = [member.step_s[member.steady.warmup_steps :] for member in measured.finished]
     return Metric(
         value=float(sum(w.sum() for w in waits) / sum(s.sum() for s in steps)),
         unit=UNIT,

@@ -3,7 +3,7 @@
 import numpy as np
 
 from trainmark.collect.measured import Measured
-from trainmark.collect.metrics.missing import why_nothing_timed
+from trainmark.collect.reasons import NO_MEMBER
 from trainmark.collect.statistics import median_interval, summary
 from trainmark.spec.result import Better, Metric, unavailable
 
@@ -13,9 +13,9 @@ BETTER: Better = "lower"
 
 def compute(measured: Measured) -> Metric:
     """The median time of one epoch of training (T_epoch of Eq. 6), without evaluation, over all members."""
-    if not measured.timed:
-        return unavailable(UNIT, BETTER, why_nothing_timed(measured))
-    samples = np.array([epoch.epoch_s for member in measured.timed for epoch in member.epochs])
+    if not measured.finished:
+        return unavailable(UNIT, BETTER, NO_MEMBER)
+    samples = np.array([epoch.epoch_s for member in measured.finished for epoch in member.epochs])
     return Metric(
         value=float(np.median(samples)),
         unit=UNIT,

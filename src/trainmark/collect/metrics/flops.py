@@ -5,7 +5,7 @@ from collections import defaultdict
 import numpy as np
 
 from trainmark.collect.measured import Measured
-from trainmark.collect.metrics.missing import why_nothing_timed
+from trainmark.collect.reasons import NO_MEMBER
 from trainmark.collect.scores import flops_score
 from trainmark.collect.statistics import mean_interval
 from trainmark.spec.result import Better, Metric, unavailable
@@ -17,10 +17,10 @@ CONVENTION = "exact"
 
 def compute(measured: Measured) -> Metric:
     """FLOPS of the ensemble (Eq. 6): all members' training FLOPs over the time of their epochs."""
-    if not measured.timed:
-        return unavailable(UNIT, BETTER, why_nothing_timed(measured))
-    samples = sum(epoch.samples for member in measured.timed for epoch in member.epochs)
-    per_sample = {name: measured.timed[0].flop_per_sample(name) for name in ("exact", "ai500")}
+    if not measured.finished:
+        return unavailable(UNIT, BETTER, NO_MEMBER)
+    samples = sum(epoch.samples for member in measured.finished for epoch in member.epochs)
+    per_sample = {name: measured.finished[0].flop_per_sample(name) for name in ("exact", "ai500")}
     values = {name: flops_score(flop, samples, measured.training_s) for name, flop in per_sample.items()}
     of_epochs = _epoch_flops(measured, per_sample[CONVENTION])
     return Metric(
@@ -45,7 +45,7 @@ def _epoch_flops(measured: Measured, flop_per_sample: float) -> np.ndarray[tuple
     """The ensemble's FLOPS in each epoch; their time-weighted mean is the metric's value."""
     samples: dict[int, int] = defaultdict(int)
     seconds: dict[int, float] = defaultdict(float)
-    for member in measured.timed:
+    for member in measured.finished:
         for epoch in member.epochs:
             samples[epoch.epoch] += epoch.samples
             seconds[epoch.epoch] += epoch.epoch_s

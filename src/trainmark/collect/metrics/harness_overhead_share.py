@@ -1,7 +1,7 @@
 """The share of training time that trainmark itself spent recording."""
 
 from trainmark.collect.measured import Measured
-from trainmark.collect.metrics.missing import why_nothing_timed
+from trainmark.collect.reasons import NO_MEMBER
 from trainmark.spec.result import Better, Metric, unavailable
 
 UNIT = "share"
@@ -10,9 +10,9 @@ BETTER: Better = "lower"
 
 def compute(measured: Measured) -> Metric:
     """The share of training time that trainmark itself spent recording; `make bench` compares with a bare loop."""
-    if not measured.timed:
-        return unavailable(UNIT, BETTER, why_nothing_timed(measured))
-    epochs = [epoch for member in measured.timed for epoch in member.epochs]
+    if not measured.finished:
+        return unavailable(UNIT, BETTER, NO_MEMBER)
+    epochs = [epoch for member in measured.finished for epoch in member.epochs]
     return Metric(
         value=sum(epoch.harness_s for epoch in epochs) / sum(epoch.epoch_s for epoch in epochs),
         unit=UNIT,

@@ -1,6 +1,7 @@
 """The largest peak of memory of any worker: on its accelerator where it has one, else resident in the host."""
 
 from trainmark.collect.measured import Measured
+from trainmark.collect.reasons import NO_MEMBER
 from trainmark.spec.result import Better, Metric, unavailable
 
 UNIT = "B"
@@ -13,7 +14,7 @@ def compute(measured: Measured) -> Metric:
         event for member in measured.finished for rank in member.job.ranks if (event := member.one("memory", rank.rank))
     ]
     if not events:
-        return unavailable(UNIT, BETTER, "no member was trained to the end")
+        return unavailable(UNIT, BETTER, NO_MEMBER)
     on_device = [event["device_bytes"] for event in events if event["device_bytes"] is not None]
     resident = [event["resident_bytes"] for event in events]
     return Metric(

@@ -3,6 +3,7 @@
 import numpy as np
 
 from trainmark.collect.measured import Measured
+from trainmark.collect.reasons import NO_MEMBER
 from trainmark.spec.result import Better, Metric, unavailable
 
 UNIT = ""
@@ -12,7 +13,7 @@ BETTER: Better = "higher"
 def compute(measured: Measured) -> Metric:
     """The ensemble's quality on training samples, each predicted only by members that have not seen it."""
     if not measured.finished:
-        return unavailable(UNIT, BETTER, "no member was trained to the end")
+        return unavailable(UNIT, BETTER, NO_MEMBER)
     if not measured.config.evaluate.out_of_bag:
         return unavailable(UNIT, BETTER, "not measured: evaluate.out_of_bag is false")
     if measured.config.ensemble.bootstrap == "none":

@@ -3,7 +3,7 @@
 import numpy as np
 
 from trainmark.collect.measured import Measured
-from trainmark.collect.metrics.missing import why_nothing_timed
+from trainmark.collect.reasons import NO_MEMBER
 from trainmark.collect.statistics import median_interval, summary
 from trainmark.spec.result import Better, Metric, unavailable
 
@@ -13,9 +13,9 @@ BETTER: Better = "lower"
 
 def compute(measured: Measured) -> Metric:
     """The median duration of one training step in steady state, over all members."""
-    if not measured.timed:
-        return unavailable(UNIT, BETTER, why_nothing_timed(measured))
-    samples = np.concatenate([member.step_s[member.steady.warmup_steps :] for member in measured.timed])
+    if not measured.finished:
+        return unavailable(UNIT, BETTER, NO_MEMBER)
+    samples = np.concatenate([member.step_s[member.steady.warmup_steps :] for member in measured.finished])
     return Metric(
         value=float(np.median(samples)),
         unit=UNIT,

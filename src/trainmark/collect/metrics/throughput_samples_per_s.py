@@ -3,7 +3,7 @@
 import numpy as np
 
 from trainmark.collect.measured import Measured
-from trainmark.collect.metrics.missing import why_nothing_timed
+from trainmark.collect.reasons import NO_MEMBER
 from trainmark.collect.statistics import batch_rates, mean_interval, summary
 from trainmark.spec.result import Better, Metric, unavailable
 
@@ -14,10 +14,10 @@ BATCHES = 10
 
 def compute(measured: Measured) -> Metric:
     """Samples the whole ensemble trains per second in steady state: samples over time, stalls included."""
-    if not measured.timed:
-        return unavailable(UNIT, BETTER, why_nothing_timed(measured))
+    if not measured.finished:
+        return unavailable(UNIT, BETTER, NO_MEMBER)
     global_batch = measured.config.train.batch_size * measured.plan.workers_per_member
-    steady = [member.step_s[member.steady.warmup_steps :] for member in measured.timed]
+    steady = [member.step_s[member.steady.warmup_steps :] for member in measured.finished]
     of_members = np.array([global_batch * len(step_s) / step_s.sum() for step_s in steady])
     batches = min(BATCHES, *(len(step_s) for step_s in steady), BATCHES)
     rates = np.array([batch_rates(step_s, global_batch, batches) for step_s in steady]).mean(axis=0)
@@ -32,8 +32,8 @@ def compute(measured: Measured) -> Metric:
         detail={
             "per_member": summary(of_members),
             "members_at_a_time": measured.concurrency,
-            "warmup_steps": [member.steady.warmup_steps for member in measured.timed],
+            "warmup_steps": [member.steady.warmup_steps for member in measured.finished],
             "steady_steps": [len(step_s) for step_s in steady],
-            "settled": [member.steady.settled for member in measured.timed],
+            "settled": [member.steady.settled for member in measured.finished],
         },
     )

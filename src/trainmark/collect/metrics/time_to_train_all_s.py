@@ -1,6 +1,7 @@
 """Time to train all members (MLPerf HPC's TTTa): last run_stop minus first run_start."""
 
 from trainmark.collect.measured import Measured
+from trainmark.collect.reasons import NO_MEMBER
 from trainmark.spec.result import Better, Metric, unavailable
 
 UNIT = "s"
@@ -10,7 +11,7 @@ BETTER: Better = "lower"
 def compute(measured: Measured) -> Metric:
     """Time to train all members (MLPerf HPC's TTTa): last run_stop minus first run_start, evaluations included."""
     if not measured.finished:
-        return unavailable(UNIT, BETTER, "no member was trained to the end")
+        return unavailable(UNIT, BETTER, NO_MEMBER)
     again = [str(member.job.member) for member in measured.members if member.attempts > 1]
     if again:
         return unavailable(
