@@ -28,7 +28,9 @@ def flops(
     """
     from trainmark.cli.output import print_json
     from trainmark.report.flops_table import print_flops
-    from trainmark.spec.registries import WORKLOADS
+    from trainmark.spec.errors import UnknownNameError
+    from trainmark.spec.registries import MODELS, WORKLOADS
+    from trainmark.spec.registry import closest
     from trainmark.workloads.find import find_size
     from trainmark.workloads.flops.count import count_model
     from trainmark.workloads.flops.input_shape import parse_shape
@@ -37,6 +39,11 @@ def flops(
     if name in WORKLOADS:
         found = find_size(name, size)
         model, settings = found.model, dict(found.model_settings)
+    elif name not in MODELS:
+        known = [*MODELS, *WORKLOADS]
+        raise UnknownNameError(
+            f"There is no model or workload '{name}'.{closest(name, known)} Known: {', '.join(known)}."
+        )
     counts = count_model(model, settings, parse_shape(shape) if shape else None)
     if json:
         print_json(counts)

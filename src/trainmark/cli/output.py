@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.syntax import Syntax
 
 from trainmark.report.live import LiveProgress
-from trainmark.report.plan_text import plan_table
+from trainmark.report.plan_text import plan_line, plan_table
 from trainmark.report.result_table import print_result
 from trainmark.spec.config import RunConfig
 from trainmark.spec.config_file import config_text
@@ -54,6 +54,7 @@ def print_preview(config: RunConfig, plan: Plan, scripts: list[str], *, as_json:
         print_json({"config": config.model_dump(exclude_none=True), "plan": plan_as_json(plan), "scripts": scripts})
         return
     console = _wide_console()
+    console.print(plan_line(plan))
     console.print(plan_table(plan))
     console.print("\nconfig.toml", style="bold")
     console.print(

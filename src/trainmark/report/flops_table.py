@@ -12,18 +12,10 @@ def print_flops(counts: dict[str, Any]) -> None:
     """One table a convention: operators, then forward and training totals."""
     console = Console()
     shape = " × ".join(str(n) for n in counts["input_shape"])
-    console.print(
-        f"{counts['model']}, input {shape}: {with_prefix(counts['parameters'], 'parameters')}, FLOPs per sample"
-    )
+    console.print(f"{counts['model']}, input {shape}: {counts['parameters']:,} parameters, FLOPs per sample")
     for convention, count in counts["conventions"].items():
-        table = Table(
-            f"\n{convention}",
-            "\nFLOP",
-            box=None,
-            pad_edge=False,
-            caption=count["rule"],
-            caption_justify="left",
-        )
+        console.print(f"\n[bold]{convention}[/bold]: {count['rule']}")
+        table = Table(box=None, show_header=False, pad_edge=False)
         for operator, flop in sorted(count["operators"].items(), key=lambda item: -item[1]):
             table.add_row(operator, with_prefix(flop, "FLOP"))
         table.add_section()

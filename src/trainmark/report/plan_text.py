@@ -8,13 +8,17 @@ from trainmark.spec.units import show_cores
 MOST_ROWS = 20
 
 
-def plan_table(plan: Plan) -> Table:
-    """Eq. 5 as the title, and each member's nodes and cores."""
-    title = (
+def plan_line(plan: Plan) -> str:
+    """Eq. 5 with this plan's figures, and how it fits the site."""
+    return (
         f"{plan.members} members × {plan.workers_per_member} workers = system scale {plan.system_scale}; "
         f"{plan.lanes} members at a time on site {plan.site}, {plan.waves} wave(s), {plan.idle_slots} idle slot(s)"
     )
-    table = Table("member", "rank", "node", "cores", "accelerator", title=title, title_justify="left", box=None)
+
+
+def plan_table(plan: Plan) -> Table:
+    """Each member's nodes and cores."""
+    table = Table("member", "rank", "node", "cores", "accelerator", box=None)
     rows = 0
     for job in plan.jobs:
         for rank in job.ranks:

@@ -43,6 +43,9 @@ class Registry(Mapping[str, str]):
             )
         return entries[name]
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._entries()
+
     def __iter__(self) -> Iterator[str]:
         return iter(sorted(self._entries()))
 
