@@ -30,12 +30,9 @@ def machine(
 
     data = {"machine": describe_machine(), "site": local_site().model_dump(), "software": describe_software()}
     if measure:
-        import torch
+        from trainmark.machine.ceilings import measure_here
 
-        from trainmark.machine.ceilings import measure_ceiling
-
-        device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        data["ceiling"] = measure_ceiling(device, seconds=1.0)
+        data["ceiling"] = measure_here(seconds=1.0)
     if json:
         print_json(data)
     else:

@@ -25,6 +25,11 @@ def measure_ceiling(device: torch.device, seconds: float) -> dict[str, Any]:
     return {"precision": "fp32", "flops": kernels[winner]["flops"], "kernel": winner, "kernels": kernels}
 
 
+def measure_here(seconds: float) -> dict[str, Any]:
+    """The ceiling of this machine's first accelerator, or of all its cores where it has none."""
+    return measure_ceiling(torch.device("cuda" if torch.cuda.is_available() else "cpu"), seconds)
+
+
 def _kernels(device: torch.device) -> Iterator[tuple[str, float, Kernel]]:
     on_cpu = device.type == "cpu"
     size = 1024 if on_cpu else 8192

@@ -3,7 +3,7 @@
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -143,6 +143,12 @@ def _keys_beside(model: type[BaseModel], path: tuple[int | str, ...]) -> list[st
     """The keys that the section knows in which `path` ends."""
     for part in path[:-1]:
         field = model.model_fields.get(part) if isinstance(part, str) else None
-        if field is not None and isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
-            model = field.annotation
+        model = (_section_in(field.annotation) if field is not None else None) or model
     return sorted(model.model_fields)
+
+
+def _section_in(annotation: Any) -> type[BaseModel] | None:
+    """The section that a field holds, alone or as the items of a tuple."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((found for inner in get_args(annotation) if (found := _section_in(inner))), None)

@@ -1,0 +1,61 @@
+"""What several tests need: the command line as a user runs it, and the smallest run that is still real."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+SMALL = [
+    *("--set", "train.epochs=1", "--set", "data.num_train=200", "--set", "data.num_eval=100"),
+    *("--set", "measure.ceiling_seconds=0.01"),
+]
+
+Command = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def trainmark(tmp_path: Path) -> Command:
+    """Runs `trainmark …` in an empty folder; runs are stored in its `runs`."""
+
+    def run(*arguments: str, timeout: float = 240, **environment: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "trainmark", *arguments],
+            cwd=tmp_path,
+            env={**os.environ, **environment},
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+        )
+
+    return run
+
+
+@pytest.fixture
+def run_small(trainmark: Command) -> Callable[..., dict[str, Any]]:
+    """Runs a small but real run to its end; the Result comes back."""
+
+    def run(*arguments: str, **environment: str) -> dict[str, Any]:
+        done = trainmark("run", *SMALL, "--json", *arguments, **environment)
+        assert done.returncode == 0, done.stderr
+        result: dict[str, Any] = json.loads(done.stdout)
+        return result
+
+    return run
+
+
+def events_of(run_dir: Path, member: int = 0, attempt: int = 1, rank: int = 0) -> list[dict[str, Any]]:
+    """The events of one rank of a stored run."""
+    path = run_dir / "events" / f"{member:04d}" / f"attempt-{attempt}" / f"rank-{rank}.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def losses_of(run_dir: Path, member: int = 0, attempt: int = 1) -> list[float]:
+    """Every step's loss of a member's rank 0."""
+    return [loss for event in events_of(run_dir, member, attempt) if event["kind"] == "steps" for loss in event["loss"]]

@@ -1,0 +1,127 @@
+"""Choices from files, flags and --set become one RunConfig; what is wrong is named with its source and a hint."""
+
+from pathlib import Path
+
+import pytest
+
+from trainmark.plan.make import make_plan
+from trainmark.plan.resolve import Choices, parse_setting, read_config_file, read_site_file, resolve_config
+from trainmark.spec.config import RunConfig
+from trainmark.spec.config_file import config_text
+from trainmark.spec.errors import ConfigError, UnknownNameError
+from trainmark.spec.site import NodeGroup, Site, Slot
+
+
+def resolve(*settings: str) -> RunConfig:
+    return resolve_config([parse_setting(setting) for setting in settings])
+
+
+def test_the_workloads_recipe_is_the_default() -> None:
+    config = resolve()
+    assert (config.workload, config.size, config.train.epochs, config.evaluate.exponent) == (
+        *("image-classification", "tiny"),
+        *(6, 5),
+    )
+    assert config.data["num_train"] == 4000
+
+
+def test_later_choices_win(tmp_path: Path) -> None:
+    file = tmp_path / "c.toml"
+    file.write_text("seed = 5\n[train]\nepochs = 3\nbatch_size = 16\n")
+    config = resolve_config(
+        [read_config_file(file), Choices("the command line", {"seed": 6}), parse_setting("train.epochs=4")]
+    )
+    assert (config.seed, config.train.epochs, config.train.batch_size) == (6, 4, 16)
+
+
+def test_values_are_read_as_toml_and_else_as_text() -> None:
+    assert parse_setting("a.b=3").values == {"a": {"b": 3}}
+    assert parse_setting("a=0.5").values == {"a": 0.5}
+    assert parse_setting("a=false").values == {"a": False}
+    assert parse_setting("a=poisson").values == {"a": "poisson"}
+
+
+@pytest.mark.parametrize("text", ["train.epochs", "=3", "train..epochs=3"])
+def test_a_setting_without_key_or_value_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"--set needs key=value.*--set train\.epochs=3"):
+        parse_setting(text)
+
+
+def test_an_unknown_key_names_its_file_and_the_nearest_key(tmp_path: Path) -> None:
+    file = tmp_path / "my.toml"
+    file.write_text("[train]\nepoch = 3\n")
+    with pytest.raises(ConfigError, match=r"my\.toml: there is no setting 'train\.epoch'\. Did you mean 'epochs'\?"):
+        resolve_config([read_config_file(file)])
+
+
+def test_an_unknown_key_of_the_dataset_is_refused_too() -> None:
+    with pytest.raises(ConfigError, match=r"--set data\.num_trian: .*'data\.num_trian'\. Did you mean 'num_train'\?"):
+        resolve("data.num_trian=10")
+
+
+def test_a_wrong_value_says_what_was_got() -> None:
+    with pytest.raises(ConfigError, match=r"--set train\.epochs: 'train\.epochs' is wrong: .*got 0"):
+        resolve("train.epochs=0")
+    with pytest.raises(ConfigError, match=r"'train' is wrong: .*got 3"):
+        resolve("train=3")
+    with pytest.raises(ConfigError, match=r"'train\.learning_rate' is wrong"):
+        resolve("train.learning_rate=nan")
+
+
+@pytest.mark.parametrize(
+    ("setting", "hint"),
+    [
+        ("workload=image-clasification", "Did you mean 'image-classification'?"),
+        ("size=tny", "Did you mean 'tiny'?"),
+        ("train.optimizer=sdg", "Did you mean 'sgd'?"),
+        ("train.schedule=warmup", "Known: warmup-linear-scaling."),
+        ("launch.launcher=locl", "Did you mean 'local'?"),
+    ],
+)
+def test_a_wrong_name_answers_with_the_nearest_one(setting: str, hint: str) -> None:
+    with pytest.raises(UnknownNameError) as error:
+        resolve(setting)
+    assert hint in str(error.value)
+
+
+def test_the_stored_config_repeats_the_run(tmp_path: Path) -> None:
+    site = Site(name="s", groups=(NodeGroup(slots=(Slot(cores=(0,)), Slot(cores=(1,)))),))
+    config, plan = make_plan(resolve("train.epochs=2", "seed=9", "ensemble.bootstrap=multinomial"), site)
+    (tmp_path / "config.toml").write_text(config_text(config))
+    again, plan_again = make_plan(resolve_config([read_config_file(tmp_path / "config.toml")]), site)
+    assert (again, plan_again) == (config, plan)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("not toml", "cannot be read as TOML"),
+        ('name = "s"\n', "the setting 'groups' is missing"),
+        ('name = "s"\n[[groups]]\nslots = [{cores = "0"}]\nslotss = 1\n', "Did you mean 'slots'"),
+        ('name = "s"\n[[groups]]\nslots = [{cores = "0-1"}, {cores = "1"}]\n', "core 1 is in two slots"),
+        ('name = "s"\n[[groups]]\ncount = 2\nnames = ["a"]\nslots = [{cores = "0"}]\n', "1 names for 2 nodes"),
+    ],
+)
+def test_a_wrong_site_file_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    file = tmp_path / "site.toml"
+    file.write_text(text)
+    with pytest.raises(ConfigError) as error:
+        read_site_file(file)
+    assert message in str(error.value)
+    assert "site.toml" in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_site_file_lists_cores_as_linux_does(tmp_path: Path) -> None:
+    file = tmp_path / "site.toml"
+    file.write_text('name = "s"\n[[groups]]\nprefix = "cn"\ncount = 3\nslots = [{cores = "0-3,8"}]\n')
+    site = read_site_file(file)
+    assert site.groups[0].slots[0].cores == (0, 1, 2, 3, 8)
+    assert site.groups[0].node_names() == ("cn1", "cn2", "cn3")
+
+
+def test_a_missing_file_says_what_to_give(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="There is no file"):
+        read_config_file(tmp_path / "none.toml")
+    with pytest.raises(ConfigError, match="is a folder"):
+        read_config_file(tmp_path)

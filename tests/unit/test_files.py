@@ -1,0 +1,58 @@
+"""Files are written whole or not at all; events survive torn lines."""
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from trainmark.spec.event import read_events
+from trainmark.spec.files import write_atomically, write_json, write_text
+
+
+def test_a_failed_write_leaves_the_old_content_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    write_text(path, "old")
+
+    def fail(file: object) -> None:
+        raise OSError("disk gone")
+
+    with pytest.raises(OSError, match="disk gone"):
+        write_atomically(path, fail)
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_nan_is_refused_because_it_is_not_json(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="Out of range float"):
+        write_json(tmp_path / "a.json", {"x": float("nan")})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_files_are_readable_as_the_umask_says(tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        write_text(tmp_path / "a", "x")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o640
+
+
+def test_a_half_written_last_event_waits_for_its_rest(tmp_path: Path) -> None:
+    path = tmp_path / "e.jsonl"
+    path.write_bytes(b'{"kind":"a"}\n{"kind":"b"')
+    events, offset = read_events(path)
+    assert [event["kind"] for event in events] == ["a"]
+    with path.open("ab") as file:
+        file.write(b"}\n")
+    assert [event["kind"] for event in read_events(path, offset)[0]] == ["b"]
+
+
+def test_a_torn_line_costs_only_itself(tmp_path: Path) -> None:
+    path = tmp_path / "e.jsonl"
+    path.write_bytes(b'{"kind":"a"}\n{"ki\x00\xff\n{"kind":"c"}\n')
+    assert [event["kind"] for event in read_events(path)[0]] == ["a", "c"]
+
+
+def test_a_missing_event_file_is_empty(tmp_path: Path) -> None:
+    assert read_events(tmp_path / "none") == ([], 0)

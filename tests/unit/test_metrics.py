@@ -1,0 +1,140 @@
+"""Every metric's known answer on events written out by hand."""
+
+import numpy as np
+import pytest
+
+from tests.unit.written_events import written_member, written_predictions, written_run
+from trainmark.collect.measured import Measured
+from trainmark.collect.warnings import find_warnings
+from trainmark.spec.registries import METRICS
+from trainmark.spec.result import Metric
+
+
+def metric(name: str, measured: Measured) -> Metric:
+    found: Metric = METRICS.load(name)(measured)
+    return found
+
+
+def value(name: str, measured: Measured) -> float:
+    found = metric(name, measured).value
+    assert found is not None
+    return found
+
+
+SIDE_BY_SIDE = written_run(written_member(0), written_member(1))
+QUEUED = written_run(written_member(0, lane=0), written_member(1, start_s=200.0, lane=0))
+
+
+def test_members_side_by_side_add_their_throughput() -> None:
+    assert value("throughput_samples_per_s", SIDE_BY_SIDE) == pytest.approx(2 * 10 / 0.1)
+
+
+def test_a_queue_of_members_is_not_a_larger_machine() -> None:
+    assert value("throughput_samples_per_s", QUEUED) == pytest.approx(10 / 0.1)
+    assert value("flops", QUEUED) == pytest.approx(100 * 400 / 4)
+
+
+def test_flops_is_eq_6() -> None:
+    # 2 members × 400 samples × 100 FLOP in 4 s; ai500 counts 90 FLOP a sample.
+    found = metric("flops", SIDE_BY_SIDE)
+    assert found.value == pytest.approx(2 * 400 * 100 / 4)
+    assert found.convention == "exact"
+    assert found.detail is not None
+    assert found.detail["by_convention"]["ai500"] == pytest.approx(2 * 400 * 90 / 4)
+
+
+def test_a_straggler_lowers_the_ensembles_flops() -> None:
+    # The second member takes twice as long: 80,000 FLOP in (4 + 8) s / 1.5 members at a time.
+    measured = written_run(written_member(0), written_member(1, step_s=0.2))
+    assert value("flops", measured) == pytest.approx(2 * 400 * 100 / 8)
+
+
+def test_step_and_epoch_times_are_medians() -> None:
+    assert value("step_time_s", SIDE_BY_SIDE) == pytest.approx(0.1)
+    assert value("epoch_time_s", SIDE_BY_SIDE) == pytest.approx(4.0)
+
+
+def test_the_ceiling_adds_lanes_and_the_share_divides_by_it() -> None:
+    assert value("ceiling_flops", SIDE_BY_SIDE) == 100_000
+    assert value("flops_share_of_ceiling", SIDE_BY_SIDE) == pytest.approx(20_000 / 100_000)
+    assert value("ceiling_flops", QUEUED) == 50_000  # one lane, used twice
+
+
+def test_vflops_weighs_flops_by_the_ensembles_quality() -> None:
+    # Both held-out samples right: quality 1.0, so (1.0 / 0.8)^5.
+    found = metric("vflops", SIDE_BY_SIDE)
+    assert found.value == pytest.approx(20_000 * 1.25**5)
+    assert found.exponent == 5
+
+
+def test_the_ensemble_averages_probabilities() -> None:
+    # Alone, each member gets one of the two samples wrong; the mean gets both right.
+    first = written_predictions() | {"eval_predictions": np.array([[0.9, 0.1], [0.6, 0.4]])}
+    second = written_predictions() | {"eval_predictions": np.array([[0.4, 0.6], [0.2, 0.8]])}
+    measured = written_run(
+        written_member(0, quality=0.5, predictions=first), written_member(1, quality=0.5, predictions=second)
+    )
+    assert value("quality_ensemble", measured) == 1.0
+    assert value("quality_member_mean", measured) == 0.5
+
+
+def test_member_qualities_are_summarised() -> None:
+    measured = written_run(written_member(0, quality=0.7), written_member(1, quality=0.9))
+    assert value("quality_member_mean", measured) == pytest.approx(0.8)
+    assert value("quality_member_best", measured) == 0.9
+
+
+def test_out_of_bag_quality_uses_only_members_that_have_not_seen_a_sample() -> None:
+    # Sample 4: both predict class 0 (right). Sample 7: only the first predicts it, wrongly.
+    second = written_predictions() | {
+        "oob_indices": np.array([4]),
+        "oob_predictions": np.array([[0.6, 0.4]], np.float32),
+        "oob_labels": np.array([0]),
+    }
+    measured = written_run(written_member(0), written_member(1, predictions=second))
+    found = metric("quality_out_of_bag", measured)
+    assert (found.value, found.n) == (0.5, 2)
+
+
+def test_time_to_train_all_is_last_stop_minus_first_start() -> None:
+    # Starts at 99 and 199, stops at 105 and 205.
+    assert value("time_to_train_all_s", QUEUED) == pytest.approx(205 - 99)
+    assert value("models_per_minute", QUEUED) == pytest.approx(60 * 2 / 106)
+
+
+def test_a_failed_member_is_not_counted_as_trained() -> None:
+    measured = written_run(written_member(0), written_member(1, state="failed"))
+    assert value("models_per_minute", measured) == pytest.approx(60 * 1 / 6)
+    assert metric("ceiling_flops", measured).status == "unavailable"
+    assert "member 1 failed: a reason" in find_warnings(
+        measured, {name: metric(name, measured) for name in METRICS}, {"members": []}
+    )
+
+
+def test_the_timings_of_several_attempts_are_never_mixed() -> None:
+    measured = written_run(written_member(0), written_member(1, attempts=2))
+    found = metric("time_to_train_all_s", measured)
+    assert found.status == "unavailable"
+    assert found.reason == "member 1 needed several attempts, whose timings are never mixed"
+
+
+def test_shares_of_waiting_and_harness() -> None:
+    assert value("data_wait_share", SIDE_BY_SIDE) == pytest.approx(0.2)
+    assert value("harness_overhead_share", SIDE_BY_SIDE) == pytest.approx(0.01)
+
+
+def test_peak_memory_is_the_largest_of_any_worker() -> None:
+    assert value("peak_memory_bytes", SIDE_BY_SIDE) == 1001
+
+
+def test_a_speed_above_the_ceiling_is_reported_as_a_bug() -> None:
+    measured = written_run(written_member(0, ceiling=1000.0))
+    warnings = find_warnings(measured, {name: metric(name, measured) for name in METRICS}, {"members": []})
+    assert any("of the measured ceiling; one of the two figures is wrong" in warning for warning in warnings)
+
+
+def test_what_was_switched_off_says_so() -> None:
+    measured = written_run(written_member(0), measure={"ceiling": False}, evaluate={"out_of_bag": False})
+    assert metric("ceiling_flops", measured).reason == "not measured: measure.ceiling is false"
+    assert metric("quality_out_of_bag", measured).reason == "not measured: evaluate.out_of_bag is false"
+    assert metric("flops_share_of_ceiling", measured).status == "unavailable"

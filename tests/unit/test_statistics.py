@@ -1,0 +1,74 @@
+"""Intervals and the warm-up rule, on samples with known answers."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trainmark.collect.statistics import batch_rates, mean_interval, median_interval, union_length
+from trainmark.collect.steady_state import find_steady_state
+
+
+def test_the_medians_interval_is_made_of_order_statistics() -> None:
+    # For n = 20 the tables give the 6th and the 15th value.
+    assert median_interval(np.arange(1.0, 21.0)) == (6.0, 15.0)
+
+
+def test_six_samples_are_the_fewest_for_a_95_percent_interval_of_a_median() -> None:
+    assert median_interval(np.arange(5.0)) is None
+    assert median_interval(np.arange(6.0)) == (0.0, 5.0)
+
+
+def test_the_means_interval_is_students() -> None:
+    # Mean 2, standard deviation 1, n = 3: t = 4.3027, half width 4.3027 / √3 = 2.4841.
+    assert mean_interval(np.array([1.0, 2.0, 3.0])) == pytest.approx((2 - 2.4841, 2 + 2.4841), abs=1e-4)
+    assert mean_interval(np.array([1.0])) is None
+
+
+def test_batch_rates_are_amount_over_time() -> None:
+    assert batch_rates(np.array([1.0, 1.0, 2.0, 2.0]), amount_each=10, batches=2).tolist() == [10.0, 5.0]
+
+
+def test_overlapping_time_counts_once() -> None:
+    assert union_length([(0, 2), (1, 3), (5, 6)]) == 4
+    assert union_length([(0, 10), (2, 3)]) == 10
+
+
+@given(st.lists(st.tuples(st.integers(0, 50), st.integers(1, 20)), min_size=1, max_size=8))
+def test_union_length_counts_covered_units(pairs: list[tuple[int, int]]) -> None:
+    intervals = [(float(start), float(start + length)) for start, length in pairs]
+    covered = {unit for start, length in pairs for unit in range(start, start + length)}
+    assert union_length(intervals) == len(covered)
+
+
+def test_slow_first_steps_are_warm_up() -> None:
+    rng = np.random.default_rng(0)
+    steps = 0.1 + 0.001 * rng.standard_normal(200)
+    steps[:11] = 0.5
+    found = find_steady_state(steps)
+    assert found.warmup_steps == 11  # the first step, and two groups of five
+    assert found.settled
+
+
+def test_a_steady_run_loses_only_its_first_step() -> None:
+    assert find_steady_state(np.full(100, 0.125)) == (1, True)
+
+
+def test_a_run_that_gets_slower_and_slower_never_settles() -> None:
+    assert not find_steady_state(np.linspace(0.1, 0.5, 200)).settled
+
+
+def test_one_late_step_is_no_warm_up() -> None:
+    steps = 0.1 + 0.001 * np.random.default_rng(0).standard_normal(200)
+    steps[60] = 2.0
+    assert find_steady_state(steps).warmup_steps < 60
+
+
+def test_too_few_steps_are_never_called_steady() -> None:
+    assert find_steady_state(np.full(10, 0.1)) == (1, False)
+    assert find_steady_state(np.full(1, 0.1)) == (0, False)
+
+
+@given(st.lists(st.floats(1e-4, 10), min_size=1, max_size=300))
+def test_at_most_half_of_a_run_is_warm_up(steps: list[float]) -> None:
+    assert find_steady_state(np.array(steps)).warmup_steps <= max(1, len(steps) // 2 + 1)

@@ -1,0 +1,42 @@
+"""Figures are shown with the right prefix and unit."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trainmark.spec.units import parse_cores, show_cores, show_duration, show_value
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (31.41e15, "FLOP/s", "31.41 PFLOP/s"),
+        (0, "FLOP/s", "0 FLOP/s"),
+        (999, "FLOP/s", "999 FLOP/s"),
+        (1536 * 1024**2, "B", "1.5 GiB"),
+        (12, "B", "12 B"),
+        (0.2345, "share", "23.4 %"),
+        (0.8462, "", "0.8462"),
+        (1234.56, "samples/s", "1235 samples/s"),
+    ],
+)
+def test_values(value: float, unit: str, text: str) -> None:
+    assert show_value(value, unit) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.0123, "12.3 ms"), (12.34, "12.3 s"), (245, "4 min 05 s"), (7380, "2 h 03 min"), (59.99, "60 s")],
+)
+def test_durations(seconds: float, text: str) -> None:
+    assert show_duration(seconds) == text
+
+
+def test_cores_are_listed_as_linux_does() -> None:
+    assert show_cores((0, 1, 2, 3, 8)) == "0-3,8"
+    assert parse_cores("0-3,8\n") == (0, 1, 2, 3, 8)
+
+
+@given(st.sets(st.integers(0, 300)))
+def test_core_lists_survive_a_round_trip(cores: set[int]) -> None:
+    assert parse_cores(show_cores(tuple(cores))) == tuple(sorted(cores))

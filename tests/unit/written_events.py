@@ -1,0 +1,77 @@
+"""Events written out by hand, from which metrics' known answers follow by arithmetic."""
+
+from typing import Any
+
+import numpy as np
+
+from trainmark.collect.measured import Measured, Member
+from trainmark.plan.resolve import Choices, resolve_config
+from trainmark.spec.plan import Job, Plan, Rank
+from trainmark.workloads.quality.top1 import Top1
+
+BATCH = 10
+STEPS = 40
+
+
+def written_member(
+    member: int,
+    start_s: float = 100.0,
+    step_s: float = 0.1,
+    state: str = "finished",
+    quality: float = 0.8,
+    lane: int | None = None,
+    attempts: int = 1,
+    ceiling: float = 50_000.0,
+    predictions: dict[str, Any] | None = None,
+) -> Member:
+    """A member of one worker: one epoch of 40 steps of `step_s`, 10 samples each; 100 FLOP a sample."""
+    epoch_s = STEPS * step_s
+    events = (
+        {"kind": "rank_started", "affinity": {"verified": True}},
+        {"kind": "data_ready", "fingerprint": "abc"},
+        {"kind": "model_ready", "conventions": {"exact": {"training": 100.0}, "ai500": {"training": 90.0}}},
+        {"kind": "ceiling", "flops": ceiling, "kernel": "torch.mm 1024"},
+        {"kind": "run_start", "wall_s": start_s - 1, "epoch": 0},
+        {"kind": "epoch_start", "wall_s": start_s, "epoch": 0},
+        {"kind": "steps", "step_s": [step_s] * STEPS, "wait_s": [step_s / 5] * STEPS, "loss": [1.0] * STEPS},
+        {"kind": "epoch_stop", "epoch": 0, "epoch_s": epoch_s, "samples": STEPS * BATCH, "harness_s": epoch_s / 100},
+        {"kind": "evaluation", "quality": quality},
+        {"kind": "run_stop", "wall_s": start_s + epoch_s + 1},
+        {"kind": "memory", "resident_bytes": 1000 + member, "device_bytes": None},
+    )
+    place = Rank(0, "node1", 0, (member,), None)
+    return Member(
+        job=Job(member, member if lane is None else lane, (place,)),
+        attempts=attempts,
+        state=state,
+        reason=None if state == "finished" else "a reason",
+        exit=None,
+        events=(events,),
+        events_ref="events/",
+        load_predictions=lambda: predictions or written_predictions(),
+    )
+
+
+def written_predictions() -> dict[str, Any]:
+    """Two held-out samples, both predicted right; two out-of-bag samples, one of them right."""
+    return {
+        "eval_predictions": np.array([[0.9, 0.1], [0.2, 0.8]], np.float32),
+        "eval_labels": np.array([0, 1]),
+        "oob_indices": np.array([4, 7]),
+        "oob_predictions": np.array([[0.9, 0.1], [0.9, 0.1]], np.float32),
+        "oob_labels": np.array([0, 1]),
+    }
+
+
+def written_run(*members: Member, **changes: Any) -> Measured:
+    """A run of these members with batch 10, target 0.8, n = 5."""
+    values: dict[str, Any] = {
+        "train": {"batch_size": BATCH, "epochs": 1},
+        "evaluate": {"target_quality": 0.8, "exponent": 5},
+    }
+    for section, settings in changes.items():
+        values[section] = {**values.get(section, {}), **settings}
+    config = resolve_config([Choices("test", values)])
+    lanes = len({member.job.lane for member in members})
+    plan = Plan(len(members), 1, len(members), "test", lanes, 0, tuple(member.job for member in members))
+    return Measured(config, plan, Top1, members)
