@@ -7,6 +7,7 @@ from pathlib import Path
 from trainmark.collect.build import build_result, config_hash, is_being_worked_on
 from trainmark.collect.progress import ProgressReader
 from trainmark.data.bootstrap import write_bootstraps
+from trainmark.data.epochs import steps_per_epoch
 from trainmark.launch.interrupts import interruptible
 from trainmark.launch.launcher import Launcher
 from trainmark.launch.supervise import run_jobs
@@ -50,11 +51,13 @@ def resume(folder: RunFolder, watch: Watch) -> Result:
     if is_being_worked_on(folder):
         pid, host = (read_json(folder.launcher)[key] for key in ("pid", "host"))
         raise RunFailedError(
-            f"Run {folder.run_id} is being worked on by process {pid} on {host}. Wait, or stop that one."
+            f"Run {folder.run_id} is being worked on by process {pid} on {host}. Wait for it or stop it; "
+            f"if it is long gone, remove {folder.launcher}."
         )
     config, plan = read_config(folder.config), plan_from_json(read_json(folder.plan))
     launcher: Launcher = LAUNCHERS.load(config.launch.launcher)()
     launcher.check(plan)
+    folder.result.unlink(missing_ok=True)  # what it says is about to change; the events it came from stay
     launch(config, plan, folder, launcher, watch)
     return collect(folder)
 
@@ -67,7 +70,9 @@ def stage(config: RunConfig, plan: Plan, launcher: Launcher, runs_dir: Path) -> 
     check_space(runs_dir, needed_bytes=plan.members * num_samples + SPACE_FOR_RECORDS)
     with new_run_folder(runs_dir, config.workload, datetime.now(UTC)) as folder:
         keep_reserve(folder.reserve)
-        write_bootstraps(folder, config.ensemble.bootstrap, num_samples, config.seed, plan.members)
+        audits = write_bootstraps(folder, config.ensemble.bootstrap, num_samples, config.seed, plan.members)
+        for audit in audits:
+            steps_per_epoch(audit["draws"], plan.workers_per_member, config.train.batch_size)  # refuses too few
         for job in plan.jobs:
             record = JobRecord(folder, config, job)
             write_job_record(record)
@@ -93,7 +98,7 @@ def launch(config: RunConfig, plan: Plan, folder: RunFolder, launcher: Launcher,
     reader = ProgressReader(folder, config, plan)
     write_json(folder.launcher, this_process())
     try:
-        with interruptible(folder.run_id):
+        with interruptible(folder.path):
             run_jobs(launcher, missing, lambda: watch(folder, reader.read))
     finally:
         folder.launcher.unlink(missing_ok=True)

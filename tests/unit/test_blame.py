@@ -24,7 +24,7 @@ def test_a_killed_rank_is_blamed_before_the_peers_that_lost_it(tmp_path: Path) -
 
 def test_the_earliest_error_is_the_cause(tmp_path: Path) -> None:
     folder = attempt(tmp_path, r0=(5.0, "RuntimeError: Connection closed"), r1=(4.9, "ValueError: bad sample"))
-    assert explain_failure(folder, [1, 1]).startswith("rank 1: ValueError: bad sample (log: ")
+    assert explain_failure(folder, [1, 1]).startswith("rank 1 failed: ValueError: bad sample (log: ")
 
 
 def test_a_full_disk_is_told_by_the_exit_code_alone(tmp_path: Path) -> None:
@@ -34,3 +34,13 @@ def test_a_full_disk_is_told_by_the_exit_code_alone(tmp_path: Path) -> None:
 def test_a_silent_end_names_the_log(tmp_path: Path) -> None:
     told = explain_failure(attempt(tmp_path), [None, 3])
     assert told == f"rank 1 ended with exit code 3 (log: {tmp_path / 'rank-1.log'})"
+
+
+def test_an_abort_that_follows_from_a_peers_error_is_not_the_cause(tmp_path: Path) -> None:
+    folder = attempt(tmp_path, r1=(4.9, "ValueError: bad sample"))
+    assert explain_failure(folder, [-6, 1]).startswith("rank 1 failed: ValueError: bad sample")
+
+
+def test_an_abort_is_the_cause_when_the_peers_only_lost_a_connection(tmp_path: Path) -> None:
+    folder = attempt(tmp_path, r1=(4.9, "RuntimeError: Connection reset by peer"))
+    assert explain_failure(folder, [-6, 1]).startswith("rank 0 killed by signal 6 (SIGABRT)")

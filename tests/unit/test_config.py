@@ -99,6 +99,10 @@ def test_the_stored_config_repeats_the_run(tmp_path: Path) -> None:
         ('name = "s"\n', "the setting 'groups' is missing"),
         ('name = "s"\n[[groups]]\nslots = [{cores = "0"}]\nslotss = 1\n', "Did you mean 'slots'"),
         ('name = "s"\n[[groups]]\nslots = [{cores = "0-1"}, {cores = "1"}]\n', "core 1 is in two slots"),
+        (
+            'name = "s"\n[[groups]]\nslots = [{cores = "0"}]\n[[groups]]\nslots = [{cores = "0"}]\n',
+            "two nodes are called 'node1'",
+        ),
         ('name = "s"\n[[groups]]\ncount = 2\nnames = ["a"]\nslots = [{cores = "0"}]\n', "1 names for 2 nodes"),
     ],
 )

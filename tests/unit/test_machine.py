@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from trainmark.machine.accelerators import Accelerator
+from trainmark.machine.accelerators import Accelerator, visible_indices
 from trainmark.machine.affinity import check_affinity, pin_to
 from trainmark.machine.local_site import make_slots, split_evenly
 from trainmark.machine.process import is_alive, this_process
@@ -62,6 +62,20 @@ def test_one_core_makes_one_slot() -> None:
 def test_each_accelerator_is_a_slot_with_its_share_of_cores() -> None:
     slots = make_slots(topology((0, 1, 2, 3)), (Accelerator(0, "gpu", 1), Accelerator(1, "gpu", 1)))
     assert [(slot.accelerator, slot.cores) for slot in slots] == [(0, (0, 1)), (1, (2, 3))]
+
+
+def test_fewer_cores_than_accelerators_are_refused_with_advice() -> None:
+    with pytest.raises(PlanError, match=r"2 accelerators need a core each, but this process may use 1"):
+        make_slots(topology((0,)), (Accelerator(0, "gpu", 1), Accelerator(1, "gpu", 1)))
+
+
+def test_visible_accelerators_keep_their_numbers_on_the_node() -> None:
+    names = {0: "GPU-aa", 1: "GPU-bb", 2: "GPU-bc", 3: "GPU-dd"}
+    assert visible_indices(names, None) == [0, 1, 2, 3]
+    assert visible_indices(names, "2,3") == [2, 3]
+    assert visible_indices(names, "GPU-dd, 0") == [3, 0]
+    assert visible_indices(names, "1,9,2") == [1]
+    assert visible_indices(names, "") == []
 
 
 def test_a_remainder_of_cores_stays_idle() -> None:

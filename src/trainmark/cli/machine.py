@@ -9,7 +9,7 @@ from trainmark.cli.options import AsJson
 
 def machine(
     measure: Annotated[
-        bool, typer.Option("--measure", help="Also measure the ceiling of all cores (seconds).")
+        bool, typer.Option("--measure", help="Also measure the ceiling of its first accelerator, or of all cores.")
     ] = False,
     json: AsJson = False,
 ) -> None:

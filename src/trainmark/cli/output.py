@@ -1,6 +1,7 @@
 """What commands print: one JSON document, or tables for people."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -36,7 +37,7 @@ def show_result(result: Result, *, as_json: bool) -> None:
         print_result(result, _wide_console())
 
 
-def fail_unless_complete(result: Result) -> None:
+def fail_unless_complete(result: Result, run_path: Path) -> None:
     """An error (exit code 1) that says what is missing and how to go on, unless all members finished."""
     if result.state == "complete":
         return
@@ -44,7 +45,7 @@ def fail_unless_complete(result: Result) -> None:
     first = next(member for member in result.members if member.state != "finished")
     raise RunFailedError(
         f"{finished} of {len(result.members)} members finished; member {first.member} {first.state}: {first.reason}. "
-        f"Mend the cause, then: trainmark resume {result.run_id}"
+        f"Unless the run's own settings are the cause, mend it and go on with: trainmark resume {run_path}"
     )
 
 

@@ -1,10 +1,14 @@
 """`trainmark results`: the stored runs."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from trainmark.cli.options import DEFAULT_RUNS_DIR, AsJson, RunsDir
+
+if TYPE_CHECKING:
+    from trainmark.spec.result import Result
+    from trainmark.spec.run_folder import RunFolder
 
 
 def results(
@@ -26,11 +30,23 @@ def results(
     """
     from trainmark.cli.output import print_json
     from trainmark.report.results_table import print_results, result_row
-    from trainmark.store.runs import all_runs, read_result
+    from trainmark.store.runs import all_runs
 
-    rows = [result_row(folder.run_id, read_result(folder)) for folder in all_runs(runs_dir)]
+    rows = [result_row(folder.run_id, _result_of(folder)) for folder in all_runs(runs_dir)]
     rows = [row for row in rows if workload in (None, row["workload"]) and state in (None, row["state"])]
     if json:
         print_json(rows)
     else:
         print_results(rows, str(runs_dir))
+
+
+def _result_of(folder: "RunFolder") -> "Result | None":
+    """The stored Result, or what there is of one; nothing where it cannot be read."""
+    from trainmark.collect.build import build_result
+    from trainmark.spec.errors import RunNotFoundError
+    from trainmark.store.runs import read_result
+
+    try:
+        return read_result(folder) or build_result(folder)
+    except RunNotFoundError:
+        return None

@@ -15,7 +15,8 @@ def resume(run: RunName, runs_dir: RunsDir = DEFAULT_RUNS_DIR, json: AsJson = Fa
     from trainmark.cli.output import fail_unless_complete, show_result, watching
     from trainmark.store.runs import find_run
 
+    folder = find_run(run, runs_dir)
     with watching() as watch:
-        result = pipeline.resume(find_run(run, runs_dir), watch)
+        result = pipeline.resume(folder, watch)
     show_result(result, as_json=json)
-    fail_unless_complete(result)
+    fail_unless_complete(result, folder.path)

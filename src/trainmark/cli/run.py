@@ -74,7 +74,7 @@ def run(
     with watching() as watch:
         result = pipeline.run(resolved, place, runs_dir, watch)
     show_result(result, as_json=json)
-    fail_unless_complete(result)
+    fail_unless_complete(result, runs_dir / result.run_id)
 
 
 run.__doc__ = f"{run.__doc__}\n\n\b\n{EXAMPLES}"

@@ -1,10 +1,13 @@
 """`trainmark score`: FLOPS and VFLOPS from given figures, for results of other systems."""
 
+import math
 from typing import Annotated
 
 import typer
 
 from trainmark.cli.options import AsJson
+
+MOST_EXPONENT = 500  # e^500 still fits a float
 
 
 def score(
@@ -35,6 +38,8 @@ def score(
     for name, value in {"minutes": minutes, "target": target}.items():
         if value <= 0:
             raise ConfigError(f"--{name} must be more than 0, but got {value:g}. Give the measured figure.")
+    if exponent * abs(math.log((quality or target) / target)) > MOST_EXPONENT:
+        raise ConfigError(f"({quality:g} / {target:g})^{exponent:g} is no usable weight. Choose a smaller --exponent.")
     flops = flops_score(gflop_per_sample * 1e9, samples * epochs, minutes * 60)
     coefficient = quality_coefficient(quality, target, exponent)
     if json:

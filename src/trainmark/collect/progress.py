@@ -20,6 +20,7 @@ class ProgressReader:
         self._config = config
         self._jobs = plan.jobs
         self._offsets: dict[tuple[int, int], int] = {}
+        self._draws: dict[int, int] = {}
         self._members = {job.member: MemberProgress(job.member, epochs=config.train.epochs) for job in plan.jobs}
 
     def read(self) -> list[MemberProgress]:
@@ -35,15 +36,19 @@ class ProgressReader:
         attempt = self._folder.attempt(job.member, number)
         key = (job.member, number)
         events, self._offsets[key] = read_events(attempt.rank_events(0), self._offsets.get(key, 0))
-        now = replace(known, attempt=number, state="starting" if known.state == "waiting" else known.state)
+        now = known
+        if known.attempt != number:
+            now = MemberProgress(job.member, state="starting", attempt=number, epochs=known.epochs)
         for event in events:
             now = replace(now, **self._changes(event, job))
         if attempt.done.exists():
             return replace(now, state="finished", seconds_left=0.0)
-        return replace(now, state="ended") if attempt.exit.exists() else now
+        return replace(now, state=read_json(attempt.exit)["state"]) if attempt.exit.exists() else now
 
     def _changes(self, event: Event, job: Job) -> dict[str, Any]:
         kind = event["kind"]
+        if kind == "data_ready":
+            self._draws[job.member] = event["draws"]
         if kind == "run_start":
             return {"state": "training", "epoch": event["epoch"]}
         if kind == "steps":
@@ -61,8 +66,7 @@ class ProgressReader:
         step_s = sum(event["step_s"]) / len(event["step_s"])
         global_batch = train.batch_size * len(job.ranks)
         step = event["first_step"] + len(event["step_s"])
-        # The bootstrap's draws are about as many as its samples; good enough for an estimate of the time left.
-        per_epoch = max(1, int(self._config.data.get("num_train", 0)) // global_batch)
+        per_epoch = self._draws[job.member] // global_batch
         left = max(0, train.epochs * per_epoch - step)
         return {
             "step": step,

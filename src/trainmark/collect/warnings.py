@@ -16,6 +16,7 @@ def find_warnings(measured: Measured, metrics: dict[str, Metric], audit: dict[st
         *_above_ceiling(metrics),
         *_bootstrap(audit),
         *_idle(measured),
+        *_lanes_not_side_by_side(measured),
     ]
 
 
@@ -79,4 +80,13 @@ def _idle(measured: Measured) -> list[str]:
     return [
         f"{plan.idle_slots} worker slot(s) of the site stayed idle: {plan.lanes} members at a time × "
         f"{plan.workers_per_member} worker(s)"
+    ]
+
+
+def _lanes_not_side_by_side(measured: Measured) -> list[str]:
+    if not measured.finished or measured.concurrency > 0.9 * measured.plan.lanes:
+        return []
+    return [
+        f"on average {measured.concurrency:.2f} of {measured.plan.lanes} lanes trained at the same time; FLOPS and the "
+        "share of the ceiling count the idle ones. Choose --members as a multiple of the lanes."
     ]

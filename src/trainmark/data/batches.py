@@ -14,7 +14,7 @@ class ResidentBatches:
 
     def __init__(self, split: Split, device: torch.device, *, channels_last: bool) -> None:
         samples = torch.from_numpy(split.samples).to(device, torch.float32)
-        samples = samples.sub_(split.offset).div_(split.scale)
+        samples = (samples - split.offset) / split.scale
         self.is_channels_last = channels_last and samples.ndim == 4
         # Gathering rows keeps the order of dimensions in memory, so N × H × W × C is stored and seen as N × C × H × W.
         self.samples = samples.permute(0, 2, 3, 1).contiguous() if self.is_channels_last else samples

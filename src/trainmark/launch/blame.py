@@ -1,23 +1,35 @@
 """Which rank brought a member down, and why: when one dies, its peers soon fail too, and only the first one tells."""
 
+import signal
+
 from trainmark.spec.event import Event, read_events
 from trainmark.spec.exit_codes import DISK_FULL, explain_exit
 from trainmark.spec.run_folder import AttemptFolder
 
+# What a rank says when its peer has gone: never the cause itself.
+LOST_PEER = ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "NCCL", "Gloo", "gloo")
+
 
 def explain_failure(attempt: AttemptFolder, exit_codes: list[int | None]) -> str:
     """One line: the rank that failed first and its error; None stands for a rank that still ran."""
-    failed = [(rank, code) for rank, code in enumerate(exit_codes) if code not in (None, 0)]
-    for rank, code in failed:  # a signal or a full disk leaves no event, and is never a peer's fault
-        if code is not None and (code < 0 or code == DISK_FULL):
-            return f"rank {rank} {explain_exit(code)} (log: {attempt.rank_log(rank)})"
-    events = {rank: _failure(attempt, rank) for rank, _ in failed}
-    told = {rank: event for rank, event in events.items() if event is not None}
-    if told:
-        first = min(told, key=lambda rank: float(told[rank]["wall_s"]))
-        return f"rank {first}: {told[first]['error']} (log: {attempt.rank_log(first)})"
-    rank, code = failed[0]
-    return f"rank {rank} {explain_exit(code or 0)} (log: {attempt.rank_log(rank)})"
+    codes = {rank: code for rank, code in enumerate(exit_codes) if code not in (None, 0)}
+    rank = _first_to_fail(attempt, {rank: code for rank, code in codes.items() if code is not None})
+    event = _failure(attempt, rank)
+    what = explain_exit(codes[rank] or 0) if event is None else f"failed: {event['error']}"
+    return f"rank {rank} {what} (log: {attempt.rank_log(rank)})"
+
+
+def _first_to_fail(attempt: AttemptFolder, codes: dict[int, int]) -> int:
+    # Killed by a signal, or out of disk space: nobody else did that. An abort may follow from a peer's error.
+    killed = [rank for rank, code in codes.items() if (code < 0 and code != -signal.SIGABRT) or code == DISK_FULL]
+    events = {rank: event for rank in codes if (event := _failure(attempt, rank))}
+    own = {rank: event for rank, event in events.items() if not any(word in event["error"] for word in LOST_PEER)}
+    aborted = [rank for rank, code in codes.items() if code == -signal.SIGABRT]
+    if killed:
+        return killed[0]
+    if own:
+        return min(own, key=lambda rank: float(own[rank]["wall_s"]))
+    return next(iter(aborted or sorted(events, key=lambda rank: float(events[rank]["wall_s"])) or codes))
 
 
 def _failure(attempt: AttemptFolder, rank: int) -> Event | None:

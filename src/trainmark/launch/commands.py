@@ -21,13 +21,18 @@ class RankCommand(NamedTuple):
         return " ".join([*variables, *(shlex.quote(word) for word in self.argv)])
 
 
+def as_comment(text: str) -> str:
+    """One comment line: a line break in `text` would end the comment and have the rest executed."""
+    return "# " + "".join(letter if letter.isprintable() else "?" for letter in text)
+
+
 def rank_command(
-    record: JobRecord, rank: Rank, attempt: int, launcher_environment: dict[str, str], *, supervised: bool
+    record: JobRecord, rank: Rank, attempt: int, launcher_environment: dict[str, str], *, supervised_by: int | None
 ) -> RankCommand:
     """The command that starts one rank of one attempt at a member; a launcher may add variables of its own."""
     job_file = str(record.folder.job_record(record.job.member))
     argv = [sys.executable, "-m", "trainmark.train.worker", job_file]
     argv += ["--rank", str(rank.rank), "--attempt", str(attempt)]
-    if supervised:
-        argv.append("--supervised")
+    if supervised_by is not None:
+        argv += ["--supervised-by", str(supervised_by)]
     return RankCommand(tuple(argv), {**rank_environment(record.config.launch, rank), **launcher_environment})

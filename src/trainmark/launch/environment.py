@@ -25,5 +25,6 @@ def rank_environment(launch: LaunchConfig, rank: Rank) -> dict[str, str]:
     if launch.allocator == "keep":
         variables |= KEEP_FREED_MEMORY
     if rank.accelerator is not None:
+        variables["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"  # the order in which the plan numbers them
         variables["CUDA_VISIBLE_DEVICES"] = str(rank.accelerator)
     return variables

@@ -3,6 +3,7 @@
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 
 from trainmark.spec.errors import InterruptedRunError
@@ -11,7 +12,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @contextmanager
-def interruptible(run_id: str) -> Iterator[None]:
+def interruptible(run_path: Path) -> Iterator[None]:
     """Inside, the first such signal raises InterruptedRunError; further ones are ignored while the jobs are stopped."""
 
     def on_signal(signum: int, frame: FrameType | None) -> None:
@@ -19,10 +20,12 @@ def interruptible(run_id: str) -> Iterator[None]:
             signal.signal(each, signal.SIG_IGN)
         name = signal.Signals(signum).name
         raise InterruptedRunError(
-            f"Stopped by {name}. Finished members are kept; go on with: trainmark resume {run_id}"
+            f"Stopped by {name}. Finished members are kept; go on with: trainmark resume {run_path}"
         )
 
-    before = {each: signal.signal(each, on_signal) for each in SIGNALS}
+    # A signal that is ignored already stays so: under nohup a run outlives its terminal.
+    heeded = [each for each in SIGNALS if signal.getsignal(each) is not signal.SIG_IGN]
+    before = {each: signal.signal(each, on_signal) for each in heeded}
     try:
         yield
     finally:

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, field
 
 from trainmark.launch.blame import explain_failure
-from trainmark.launch.commands import rank_command
+from trainmark.launch.commands import as_comment, rank_command
 from trainmark.machine.storage import write_from_reserve
 from trainmark.spec.errors import PlanError
 from trainmark.spec.files import write_json, write_text
@@ -66,13 +66,13 @@ class LocalLauncher:
         job = record.job
         lines = [
             "#!/bin/bash",
-            f"# Run {record.folder.run_id}, member {job.member}: {len(job.ranks)} worker(s) on this machine.",
-            "# trainmark runs the same commands with --supervised, so that members start together and end with it.",
+            as_comment(f"Run {record.folder.run_id}, member {job.member}: {len(job.ranks)} worker(s) on this machine."),
+            "# trainmark runs the same commands with --supervised-by, so that members start together and end with it.",
             "pids=()",
         ]
         for rank in job.ranks:
             lines.append(f"# rank {rank.rank} on core(s) {show_cores(rank.cores)}")
-            lines.append(f"{rank_command(record, rank, 1, ENVIRONMENT, supervised=False).as_shell()} &")
+            lines.append(f"{rank_command(record, rank, 1, ENVIRONMENT, supervised_by=None).as_shell()} &")
             lines.append("pids+=($!)")
         lines += ["status=0", 'for pid in "${pids[@]}"; do wait "$pid" || status=$?; done', 'exit "$status"']
         return "\n".join(lines) + "\n"
@@ -88,7 +88,7 @@ class LocalLauncher:
         running = _Running(record, folder)
         self._running.append(running)
         for rank in record.job.ranks:
-            command = rank_command(record, rank, attempt, ENVIRONMENT, supervised=True)
+            command = rank_command(record, rank, attempt, ENVIRONMENT, supervised_by=os.getpid())
             with folder.rank_log(rank.rank).open("wb") as log:
                 running.processes.append(
                     subprocess.Popen(

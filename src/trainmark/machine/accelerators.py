@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Accelerator:
-    """One accelerator; `index` is its position among the visible ones."""
+    """One accelerator; `index` is its number on the node, in the order of the PCI bus."""
 
     index: int
     name: str
@@ -22,13 +22,26 @@ def find_accelerators() -> tuple[Accelerator, ...]:
     except pynvml.NVMLError:
         return ()
     try:
-        handles = [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
-        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-        if visible is not None:
-            handles = [handles[int(i)] for i in visible.split(",") if i.isdigit() and int(i) < len(handles)]
+        handles = {i: pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())}
+        names = {i: str(pynvml.nvmlDeviceGetUUID(handle)) for i, handle in handles.items()}
         return tuple(
-            Accelerator(i, str(pynvml.nvmlDeviceGetName(h)), int(pynvml.nvmlDeviceGetMemoryInfo(h).total))
-            for i, h in enumerate(handles)
+            Accelerator(
+                i, str(pynvml.nvmlDeviceGetName(handles[i])), int(pynvml.nvmlDeviceGetMemoryInfo(handles[i]).total)
+            )
+            for i in visible_indices(names, os.environ.get("CUDA_VISIBLE_DEVICES"))
         )
     finally:
         pynvml.nvmlShutdown()
+
+
+def visible_indices(names: dict[int, str], visible: str | None) -> list[int]:
+    """The numbers of the devices that CUDA_VISIBLE_DEVICES names by number or by the begin of a UUID, in its order."""
+    if visible is None:
+        return sorted(names)
+    found = []
+    for word in (part.strip() for part in visible.split(",")):
+        matches = [i for i, name in names.items() if word and (word == str(i) or name.startswith(word))]
+        if not matches:  # CUDA, too, ignores everything from the first unknown device on
+            break
+        found.append(matches[0])
+    return found

@@ -4,6 +4,7 @@ import socket
 
 from trainmark.machine.accelerators import Accelerator, find_accelerators
 from trainmark.machine.topology import Topology, read_topology
+from trainmark.spec.errors import PlanError
 from trainmark.spec.site import NodeGroup, Site, Slot
 
 
@@ -28,5 +29,8 @@ def split_evenly(cores: tuple[int, ...], parts: int) -> list[tuple[int, ...]]:
     """Disjoint runs of equally many neighbouring cores; a remainder stays idle, so that all parts are alike."""
     size = len(cores) // parts
     if size == 0:
-        raise ValueError(f"{len(cores)} cores cannot be split into {parts} parts")
+        raise PlanError(
+            f"{parts} accelerators need a core each, but this process may use {len(cores)}. "
+            "Ask for more cores, or name fewer accelerators in CUDA_VISIBLE_DEVICES."
+        )
     return [cores[i * size : (i + 1) * size] for i in range(parts)]

@@ -19,8 +19,8 @@ METRICS = (
 
 
 def result_row(run_id: str, result: Result | None) -> dict[str, Any]:
-    """One run as a flat record; a run without a Result yet is unfinished."""
-    row: dict[str, Any] = {"run_id": run_id, "state": "unfinished", "workload": None, "size": None}
+    """One run as a flat record; one whose Result cannot be read is listed all the same."""
+    row: dict[str, Any] = {"run_id": run_id, "state": "unreadable", "workload": None, "size": None}
     row |= {"members": None, "workers": None, **dict.fromkeys(METRICS)}
     if result is not None:
         row |= {"state": result.state, "workload": result.workload, "size": result.size}

@@ -9,7 +9,7 @@ Event = dict[str, Any]
 
 KINDS = {
     "rank_started": "the process is up: host, pid, cores, threads, software",
-    "data_ready": "the dataset is open: samples, fingerprint, time",
+    "data_ready": "the dataset is open: its name, the bootstrap's draws, the fingerprint",
     "model_ready": "the model is built: parameters, FLOPs by operator and convention",
     "ceiling": "what this rank's cores can do: FLOP/s of each kernel",
     "resumed": "training goes on from a checkpoint of an earlier attempt",

@@ -132,5 +132,7 @@ class RunFolder:
         return AttemptFolder(self.job(member) / name, self.path / "events" / member_name(member) / name)
 
     def num_attempts(self, member: int) -> int:
-        """How many tries at a member there have been."""
-        return len(list(self.job(member).glob("attempt-*")))
+        """The number of the newest try at a member; 0 where there was none."""
+        folders = (self.job(member), self.path / "events" / member_name(member))
+        found = [path.name.removeprefix("attempt-") for folder in folders for path in folder.glob("attempt-*")]
+        return max((int(number) for number in found if number.isdigit()), default=0)

@@ -51,6 +51,14 @@ class Site(Section):
     name: str
     groups: tuple[NodeGroup, ...] = Field(min_length=1)
 
+    @model_validator(mode="after")
+    def _node_names_differ(self) -> "Site":
+        names = [name for group in self.groups for name in group.node_names()]
+        if len(names) != len(set(names)):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise ValueError(f"two nodes are called '{twice}'; give each group its own prefix, or names")
+        return self
+
     @cached_property
     def num_nodes(self) -> int:
         """Nodes in all."""

@@ -25,5 +25,4 @@ class WorkloadSize:
 class Workload:
     """What is trained, in each of its sizes."""
 
-    description: str
     sizes: Mapping[str, WorkloadSize]

@@ -40,7 +40,7 @@ def all_runs(runs_dir: Path) -> list[RunFolder]:
 
 
 def find_run(name: str, runs_dir: Path) -> RunFolder:
-    """The run that an id, a unique prefix or part of it, a path or `latest` names."""
+    """The run that an id, a unique prefix of it, a path or `latest` names."""
     path = Path(name)
     if (path / "plan.json").is_file():
         return RunFolder(path.resolve())
@@ -74,5 +74,5 @@ def read_result(folder: RunFolder) -> Result | None:
         first = error.errors()[0]
         raise RunNotFoundError(
             f"{folder.result} is not a Result of this version: {'.'.join(map(str, first['loc']))}: {first['msg']}. "
-            "Move it away and collect it again with: trainmark show."
+            "Move it away; trainmark show then collects it anew from the events."
         ) from None

@@ -37,7 +37,10 @@ def write_predictions(trainee: Trainee, path: Path) -> None:
         unseen = np.flatnonzero(trainee.counts == 0).astype(np.int64)
         arrays |= _with_labels(trainee, trainee.train_batches, unseen, "oob")
     if trainee.rank == 0:
-        write_atomically(path, lambda file: np.savez(file, allow_pickle=False, **arrays))
+        write_atomically(
+            path,
+            lambda file: np.savez(file, **arrays),  # type: ignore[arg-type]
+        )
 
 
 def _with_labels(trainee: Trainee, batches: ResidentBatches, indices: Order, name: str) -> dict[str, NDArray[Any]]:

@@ -53,17 +53,14 @@ class StepRecorder:
 
     def stop_epoch(self, samples: int, seconds: float) -> None:
         """The epoch's last step has ended on the device; all that is left is written."""
-        start = time.perf_counter_ns()
-        steps = self._first_step + len(self._ends)
         self._write_block(len(self._ends))
-        harness_s = (self._harness_ns + time.perf_counter_ns() - start) / 1e9
         self._log.write(
             "epoch_stop",
             epoch=self._epoch,
-            next_step=steps,
+            next_step=self._first_step,
             samples=samples,
             epoch_s=seconds,
-            harness_s=harness_s,
+            harness_s=self._harness_ns / 1e9,
         )
 
     def _stamp(self) -> Any:
@@ -108,5 +105,5 @@ class StepRecorder:
             if not math.isfinite(loss):
                 raise DivergedError(
                     f"The loss became {loss} at step {step}. "
-                    "Lower --set train.learning_rate or raise train.warmup_epochs."
+                    "Start a new run with a lower --set train.learning_rate or more --set train.warmup_epochs."
                 )

@@ -26,8 +26,8 @@ class StoppedError(BaseException):
 def main(argv: list[str] | None = None) -> None:
     """Runs one rank; the exit code says how it ended."""
     arguments = _parse(argv)
-    if arguments.supervised:
-        _end_with_parent()
+    if arguments.supervised_by is not None:
+        _end_with(arguments.supervised_by)
     signal.signal(signal.SIGTERM, _on_sigterm)
     record = read_job_record(arguments.job)
     rank = record.job.ranks[arguments.rank]
@@ -40,7 +40,7 @@ def main(argv: list[str] | None = None) -> None:
         pin_to(rank.cores)  # before torch is imported: its threads inherit the cores
         from trainmark.train.member import train_member
 
-        train_member(record, rank, arguments.attempt, log, supervised=arguments.supervised)
+        train_member(record, rank, arguments.attempt, log, supervised=arguments.supervised_by is not None)
         log.write("finished")
     except BaseException as error:  # noqa: BLE001  whatever ends a rank must reach the record
         _end(error, log)
@@ -52,9 +52,7 @@ def _parse(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--rank", type=int, required=True, help="which rank of the member this process is")
     parser.add_argument("--attempt", type=int, required=True, help="which try at the member this is, from 1")
     parser.add_argument(
-        "--supervised",
-        action="store_true",
-        help="wait for the launcher's start signal, and end when the launcher dies",
+        "--supervised-by", type=int, metavar="PID", help="wait for this launcher's start signal, and end when it dies"
     )
     return parser.parse_args(argv)
 
@@ -63,10 +61,10 @@ def _on_sigterm(signum: int, frame: FrameType | None) -> None:
     raise StoppedError
 
 
-def _end_with_parent() -> None:
+def _end_with(launcher_pid: int) -> None:
     # Orphans would go on using cores that the next measurement believes to be free.
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() == 1:
+    if os.getppid() != launcher_pid:  # it died before we could ask to be told
         os._exit(STOPPED)
 
 

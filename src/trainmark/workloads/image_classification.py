@@ -25,7 +25,4 @@ TINY = WorkloadSize(
     },
 )
 
-WORKLOAD = Workload(
-    description="Images into classes (ResNet); quality is top-1 accuracy on held-out images.",
-    sizes={"tiny": TINY},
-)
+WORKLOAD = Workload(sizes={"tiny": TINY})

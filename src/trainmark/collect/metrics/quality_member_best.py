@@ -13,8 +13,7 @@ def compute(measured: Measured) -> Metric:
     qualities = {member.job.member: q for member in measured.finished if (q := member.quality()) is not None}
     if not qualities:
         return unavailable(UNIT, BETTER, NO_MEMBER)
-    choose = max if measured.quality.better == "higher" else min
-    best = choose(qualities, key=lambda member: qualities[member])
+    best = max(qualities, key=lambda member: qualities[member])
     return Metric(
         value=qualities[best],
         unit=UNIT,

@@ -30,6 +30,8 @@ def compute(measured: Measured) -> Metric:
         ):
             sums.setdefault(index, []).append(prediction)
             labels[index] = label
+    if not sums:
+        return unavailable(UNIT, BETTER, "every sample was drawn by every member")
     combined = np.array([measured.quality.combine(predictions) for predictions in sums.values()])
     return Metric(
         value=measured.quality.score(combined, np.array(list(labels.values()))),

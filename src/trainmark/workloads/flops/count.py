@@ -6,9 +6,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
+from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from trainmark.spec.config import Setting
+from trainmark.spec.errors import ConfigError
 from trainmark.spec.registries import MODELS
 from trainmark.workloads.flops import ai500, exact
 
@@ -43,9 +45,9 @@ def count_model(
         model = build(**settings)
         forward, backward = _Recorder(), _Recorder()
         with forward:
-            outputs = model(torch.empty(SAMPLES, *shape))
+            outputs = _outputs_of(model, name, shape)
         with backward:
-            outputs.sum().backward()
+            outputs.sum().backward()  # type: ignore[no-untyped-call]
     return {
         "model": name,
         "input_shape": list(shape),
@@ -55,6 +57,18 @@ def count_model(
             "ai500": _ai500_counts(forward.ai500),
         },
     }
+
+
+def _outputs_of(model: nn.Module, name: str, shape: tuple[int, ...]) -> Tensor:
+    try:
+        outputs: Tensor = model(torch.empty(SAMPLES, *shape))
+    except (RuntimeError, ValueError) as error:
+        reason = str(error).strip().split("\n")[0]
+        size = " × ".join(map(str, shape))
+        raise ConfigError(
+            f"The model '{name}' cannot take an input of {size}: {reason}. Choose another --input."
+        ) from error
+    return outputs
 
 
 def default_input_shape(build: Callable[..., Any]) -> tuple[int, ...]:

@@ -1,1 +1,1 @@
-"""How good predictions are, and how members' predictions become the ensemble's; numpy only."""
+"""How good predictions are (more is better, as Eq. 8 wants), and how members' become the ensemble's; numpy only."""

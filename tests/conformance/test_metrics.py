@@ -1,0 +1,28 @@
+"""Every metric: its unit and direction are stated, and it says why when there is nothing to measure."""
+
+import math
+import sys
+
+import pytest
+
+from tests.unit.written_events import written_member, written_run
+from trainmark.spec.registries import METRICS
+
+
+@pytest.mark.parametrize("name", list(METRICS))
+def test_it_has_a_value_of_its_unit_on_a_good_run(name: str) -> None:
+    compute = METRICS.load(name)
+    module = sys.modules[compute.__module__]
+    metric = compute(written_run(written_member(0), written_member(1)))
+    assert (metric.unit, metric.better) == (module.UNIT, module.BETTER)
+    assert metric.status in ("measured", "derived")
+    assert metric.value is not None
+    assert math.isfinite(metric.value)
+    assert metric.n > 0
+
+
+@pytest.mark.parametrize("name", list(METRICS))
+def test_it_says_why_it_is_unavailable_when_no_member_finished(name: str) -> None:
+    metric = METRICS.load(name)(written_run(written_member(0, state="failed")))
+    assert (metric.status, metric.value) == ("unavailable", None)
+    assert metric.reason

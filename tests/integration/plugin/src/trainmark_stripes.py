@@ -1,0 +1,70 @@
+"""A workload of a third party: horizontal against vertical stripes, told apart by a linear model."""
+
+import numpy as np
+from pydantic import Field
+
+from trainmark.data.split import Split
+from trainmark.spec.config import Section
+from trainmark.spec.workload import Workload, WorkloadSize
+
+
+class Settings(Section):
+    """How many pictures."""
+
+    num_train: int = Field(200, ge=1, description="training pictures")
+    num_eval: int = Field(100, ge=1, description="held-out pictures")
+
+
+class Stripes:
+    """8 × 8 pictures with stripes across (0) or down (1)."""
+
+    Settings = Settings
+
+    def __init__(self, settings):
+        self.settings = settings
+
+    def num_samples(self, split):
+        """How many samples a split has."""
+        return self.settings.num_train if split == "train" else self.settings.num_eval
+
+    def load(self, split):
+        """The pictures and labels of a split."""
+        rng = np.random.default_rng(split == "train")
+        labels = rng.integers(0, 2, self.num_samples(split))
+        across = np.tile(np.arange(8) % 2, (8, 1)).T
+        pictures = np.where(labels[:, None, None] == 0, across, across.T) + 0.3 * rng.standard_normal(
+            (len(labels), 8, 8)
+        )
+        return Split(pictures[:, None].astype(np.float32), labels.astype(np.int64))
+
+
+INPUT_SHAPE = (1, 8, 8)
+
+
+def build():
+    """A linear model."""
+    from torch import nn
+
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, 2))
+
+
+WORKLOAD = Workload(
+    sizes={
+        "tiny": WorkloadSize(
+            model="trainmark_stripes:build",
+            dataset="trainmark_stripes:Stripes",
+            task="classification",
+            quality="top1",
+            target_quality=0.9,
+            exponent=3,
+            recipe={
+                "epochs": 2,
+                "batch_size": 10,
+                "optimizer": "sgd",
+                "learning_rate": 0.1,
+                "reference_batch_size": 10,
+                "schedule": "warmup-linear-scaling",
+            },
+        )
+    },
+)

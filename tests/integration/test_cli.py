@@ -1,0 +1,156 @@
+"""The command line: fast help, one-line errors, exit codes, nothing touched on a dry run."""
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Command
+
+SCORE = "score --gflop-per-sample 1 --samples 1 --epochs 1 --minutes 1 --quality 1 --target 1 --exponent 1"
+
+
+def python(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+
+
+def test_help_answers_in_half_a_second(trainmark: Command) -> None:
+    times = []
+    for _ in range(5):
+        start = time.perf_counter()
+        assert "grows an ensemble" in trainmark("--help").stdout
+        times.append(time.perf_counter() - start)
+    assert min(times) < 0.5
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--help"],
+        ["run", "--help"],
+        ["run", "--dry-run"],
+        ["list", "models"],
+        ["machine"],
+        ["results"],
+        SCORE.split(),
+    ],
+    ids=lambda arguments: " ".join(arguments[:2]),
+)
+def test_planning_and_reading_import_no_torch(arguments: list[str], tmp_path: Path) -> None:
+    code = f"""
+import sys, os
+os.chdir({str(tmp_path)!r})
+sys.argv = ["trainmark", *{arguments!r}]
+from trainmark.cli.main import main
+try:
+    main()
+except SystemExit as end:
+    assert not end.code, end.code
+assert "torch" not in sys.modules
+"""
+    done = python(code)
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_command_has_an_example_in_its_help(trainmark: Command) -> None:
+    for command in ("run", "resume", "status", "show", "results", "list", "flops", "score", "machine"):
+        assert f"trainmark {command}" in trainmark(command, "--help").stdout.split("Examples:")[1], command
+
+
+def test_a_dry_run_shows_plan_and_commands_and_touches_nothing(trainmark: Command, tmp_path: Path) -> None:
+    done = trainmark("run", "--members", "3", "--dry-run")
+    assert done.returncode == 0
+    assert "3 members × 1 workers = system scale 3" in done.stdout
+    assert done.stdout.count("-m trainmark.train.worker") == 3
+    document = json.loads(trainmark("run", "--members", "3", "--dry-run", "--json").stdout)
+    assert document["plan"]["system_scale"] == 3
+    assert len(document["scripts"]) == 3
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("run --members 3 --workers 2 --system-scale 8", "3 members × 2 workers = 6, but the system scale is 8"),
+        ("run --members 0", "'ensemble.members' is wrong"),
+        ("run --workers 999", "A system scale of"),
+        ("run --members 1 --workers 999", "A member of 999 workers does not fit"),
+        ("run image-clasification", "Did you mean 'image-classification'?"),
+        ("run --size huge", "has no size 'huge'"),
+        ("run --set train.epoch=3", "Did you mean 'epochs'?"),
+        ("run --set nonsense", "--set needs key=value"),
+        ("run --config none.toml", "There is no file none.toml"),
+        ("run --site none.toml", "There is no file none.toml"),
+        ("run --launcher slrm", "There is no launcher 'slrm'"),
+        ("show", "There are no runs in runs"),
+        ("show nothing --runs-dir elsewhere", "There are no runs in elsewhere"),
+        ("list modles", "Did you mean 'models'?"),
+        ("flops resnet51", "Did you mean 'resnet50-v1"),
+        ("flops resnet50-v1 --input 3x0x3", "is no input shape"),
+        ("flops resnet50-v1 --input 3x8", "cannot take an input of 3 × 8"),
+        (SCORE.replace("--target 1", "--target 0"), "--target must be more than 0"),
+        (SCORE.replace("--exponent 1", "--exponent 1e9").replace("--quality 1", "--quality 2"), "smaller --exponent"),
+    ],
+)
+def test_bad_input_gets_one_line_and_exit_code_2(
+    trainmark: Command, tmp_path: Path, arguments: str, message: str
+) -> None:
+    done = trainmark(*arguments.split())
+    assert done.returncode == 2, done.stderr
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert done.stdout == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_debug_shows_the_traceback(trainmark: Command) -> None:
+    assert "Traceback" in trainmark("--debug", "show").stderr
+
+
+def test_a_global_batch_larger_than_the_bootstrap_is_refused_before_anything_starts(
+    trainmark: Command, tmp_path: Path
+) -> None:
+    done = trainmark("run", "--set", "data.num_train=20", "--set", "train.batch_size=64")
+    assert done.returncode == 2
+    assert "samples a step, but the member's bootstrap has" in done.stderr
+    assert list((tmp_path / "runs").iterdir()) == []
+
+
+def test_a_runs_folder_that_cannot_be_written_is_one_line(trainmark: Command, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    done = trainmark("run", "--runs-dir", "file/runs")
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert "--runs-dir" in done.stderr
+
+
+def test_score_reproduces_fujitsus_published_figure(trainmark: Command) -> None:
+    arguments = "--gflop-per-sample 23 --samples 1280000 --epochs 90 --minutes 1.2 --quality 0.751 --target 0.763"
+    assert "31.41 PFLOPS" in trainmark("score", *arguments.split(), "--exponent", "10").stdout
+    document = json.loads(trainmark("score", *arguments.split(), "--exponent", "10", "--json").stdout)
+    assert document["vflops"] == pytest.approx(31.41e15, rel=1e-3)
+
+
+def test_flops_of_resnet50_are_those_of_the_facts(trainmark: Command) -> None:
+    for model, forward, training in (("resnet50-v1", 7.7159, 22.9118), ("resnet50-v1.5", 8.1784, 24.2991)):
+        document = json.loads(trainmark("flops", model, "--json").stdout)
+        exact = document["conventions"]["exact"]
+        assert exact["forward"] / 1e9 == pytest.approx(forward, abs=5e-5)
+        assert exact["training"] / 1e9 == pytest.approx(training, abs=5e-5)
+
+
+def test_machine_tells_what_the_cores_can_do(trainmark: Command) -> None:
+    document = json.loads(trainmark("machine", "--measure", "--json").stdout)
+    ceiling = document["ceiling"]
+    assert ceiling["flops"] == max(kernel["flops"] for kernel in ceiling["kernels"].values())
+    assert len(ceiling["kernels"]) >= 3
+    assert document["machine"]["cores"] >= 1
+
+
+def test_a_closed_pipe_is_no_error(trainmark: Command) -> None:
+    code = f"{sys.executable} -m trainmark list metrics | head -1"
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", code], capture_output=True, text=True)
+    assert "Traceback" not in done.stderr
