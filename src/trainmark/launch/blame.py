@@ -3,7 +3,7 @@
 import signal
 
 from trainmark.spec.event import Event, read_events
-from trainmark.spec.exit_codes import DISK_FULL, explain_exit
+from trainmark.spec.exit_codes import DISK_FULL, FAILED, explain_exit
 from trainmark.spec.run_folder import AttemptFolder
 
 # What a rank says when its peer has gone: never the cause itself.
@@ -12,10 +12,10 @@ LOST_PEER = ("Connection closed by peer", "Connection reset by peer", "Broken pi
 
 def explain_failure(attempt: AttemptFolder, exit_codes: list[int | None]) -> str:
     """One line: the rank that failed first and its error; None stands for a rank that still ran."""
-    codes = {rank: code for rank, code in enumerate(exit_codes) if code not in (None, 0)}
-    rank = _first_to_fail(attempt, {rank: code for rank, code in codes.items() if code is not None})
-    event = _failure(attempt, rank)
-    what = explain_exit(codes[rank] or 0) if event is None else f"failed: {event['error']}"
+    codes = {rank: code for rank, code in enumerate(exit_codes) if code}
+    rank = _first_to_fail(attempt, codes)
+    event = _failure(attempt, rank) if codes[rank] == FAILED else None
+    what = explain_exit(codes[rank]) if event is None else f"failed: {event['error']}"
     return f"rank {rank} {what} (log: {attempt.rank_log(rank)})"
 
 

@@ -1,0 +1,260 @@
+"""Killed ranks, a killed launcher, Ctrl-C, a full disk: each leaves a clear message and a folder that can be used."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.conftest import Command, events_of, losses_of
+
+# Four epochs of about a second: long enough to be disturbed.
+MEDIUM = [
+    *("--set", "train.epochs=4", "--set", "data.num_train=2000", "--set", "data.num_eval=100"),
+    *("--set", "measure.ceiling=false"),
+]
+
+
+class Started:
+    """A run in the background, and its folder."""
+
+    def __init__(self, tmp_path: Path, *arguments: str) -> None:
+        self.runs = tmp_path / "runs"
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "trainmark", "run", *MEDIUM, *arguments],
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    @property
+    def folder(self) -> Path:
+        return next(path for path in self.runs.iterdir() if (path / "plan.json").exists())
+
+    def events(self, member: int, rank: int = 0) -> list[dict[str, Any]]:
+        try:
+            return events_of(self.folder, member, rank=rank)
+        except (FileNotFoundError, StopIteration, json.JSONDecodeError):
+            return []
+
+    def pid(self, member: int, rank: int = 0) -> int:
+        return next(int(e["pid"]) for e in self.events(member, rank) if e["kind"] == "rank_started")
+
+    def wait_for(self, kind: str, member: int = 0, rank: int = 0) -> None:
+        wait_until(lambda: any(e["kind"] == kind for e in self.events(member, rank)))
+
+    def end(self, timeout: float = 120) -> tuple[int, str]:
+        """The exit code, and what was said on standard error."""
+        _, errors = self.process.communicate(timeout=timeout)
+        return self.process.returncode, errors
+
+
+def wait_until(is_so: Callable[[], bool], seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[..., Started]]:
+    started: list[Started] = []
+
+    def begin(*arguments: str) -> Started:
+        started.append(Started(tmp_path, *arguments))
+        return started[-1]
+
+    yield begin
+    for run in started:
+        run.process.kill()
+        run.process.wait()
+
+
+def shown(trainmark: Command, folder: Path) -> dict[str, Any]:
+    result: dict[str, Any] = json.loads(trainmark("show", str(folder), "--json").stdout)
+    return result
+
+
+def states(result: dict[str, Any]) -> list[str]:
+    return [member["state"] for member in result["members"]]
+
+
+def resumed(trainmark: Command, folder: Path) -> dict[str, Any]:
+    done = trainmark("resume", str(folder), "--json")
+    assert done.returncode == 0, done.stderr
+    result: dict[str, Any] = json.loads(done.stdout)
+    assert result["state"] == "complete"
+    return result
+
+
+def test_a_killed_rank_fails_its_member_alone(start: Callable[..., Started], trainmark: Command) -> None:
+    run = start("--members", "2")
+    run.wait_for("epoch_stop", member=1)
+    os.kill(run.pid(member=1), signal.SIGKILL)
+    code, errors = run.end()
+    assert code == 1
+    assert "1 of 2 members finished; member 1 failed: rank 0 killed by signal 9 (SIGKILL)" in errors
+    assert f"trainmark resume {Path('runs') / run.folder.name}" in errors
+    result = shown(trainmark, run.folder)
+    assert (result["state"], states(result)) == ("partial", ["finished", "failed"])
+    assert result["metrics"]["quality_ensemble"]["detail"] == {"members": 1, "of_members": 2}
+    again = resumed(trainmark, run.folder)
+    assert [member["attempts"] for member in again["members"]] == [1, 2]
+    assert again["metrics"]["time_to_train_all_s"]["status"] == "unavailable"
+    assert again["metrics"]["quality_ensemble"]["detail"] == {"members": 2, "of_members": 2}
+
+
+def test_a_killed_worker_ends_its_peers_within_seconds(start: Callable[..., Started]) -> None:
+    run = start("--members", "1", "--workers", "2")
+    run.wait_for("epoch_stop", rank=1)
+    os.kill(run.pid(0, rank=1), signal.SIGKILL)
+    killed = time.monotonic()
+    code, errors = run.end()
+    assert time.monotonic() - killed < 15
+    assert code == 1
+    assert "member 0 failed: rank 1 killed by signal 9 (SIGKILL)" in errors
+
+
+def test_an_error_of_one_rank_ends_the_member_with_the_real_traceback_kept(
+    start: Callable[..., Started], tmp_path: Path
+) -> None:
+    run = start("--members", "1", "--workers", "2", "--set", "train.learning_rate=1e30")
+    code, errors = run.end()
+    assert code == 1
+    assert "The loss became" in errors
+    failed = [e for rank in (0, 1) for e in events_of(run.folder, rank=rank) if e["kind"] == "failed"]
+    assert any("DivergedError" in event["traceback"] for event in failed)
+    assert (
+        "Traceback"
+        in (run.folder / "jobs/0000/attempt-1/rank-0.log").read_text()
+        + (run.folder / "jobs/0000/attempt-1/rank-1.log").read_text()
+    )
+
+
+def test_a_killed_launcher_leaves_no_orphans_and_a_folder_to_resume(
+    start: Callable[..., Started], trainmark: Command
+) -> None:
+    run = start("--members", "3")
+    run.wait_for("epoch_stop", member=2)
+    pids = [run.pid(member) for member in range(3)]
+    os.kill(run.process.pid, signal.SIGKILL)
+    run.end()
+    wait_until(lambda: not any(psutil.pid_exists(pid) for pid in pids), seconds=10)
+    result = shown(trainmark, run.folder)
+    assert result["state"] == "unfinished"
+    assert states(result) == ["finished", "finished", "stopped"]
+    assert result["members"][2]["reason"] == "the launcher was killed while this member trained"
+    assert result["members"][0]["quality"] is not None
+    assert "no launcher works on it" in trainmark("status", str(run.folder)).stdout
+    listed = json.loads(trainmark("results", "--json").stdout)
+    assert [(row["run_id"], row["state"]) for row in listed] == [(run.folder.name, "unfinished")]
+    assert resumed(trainmark, run.folder)["members"][2]["attempts"] == 2
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_stops_within_seconds_and_resumes_to_the_same_losses(
+    start: Callable[..., Started], trainmark: Command, signum: signal.Signals
+) -> None:
+    run = start("--members", "2")
+    run.wait_for("checkpoint", member=0)
+    pids = [run.pid(member) for member in range(2)]
+    run.process.send_signal(signum)
+    stopped = time.monotonic()
+    code, errors = run.end()
+    assert time.monotonic() - stopped < 10
+    assert code == 130
+    assert f"Stopped by {signum.name}. Finished members are kept; go on with: trainmark resume" in errors
+    assert "Traceback" not in errors
+    assert not any(psutil.pid_exists(pid) for pid in pids)
+    assert states(shown(trainmark, run.folder)) == ["stopped", "stopped"]
+    result = resumed(trainmark, run.folder)
+    assert result["members"][0]["restarted"]
+
+    disturbed = run.folder
+    assert start("--members", "2").end()[0] == 0
+    undisturbed = next(path for path in run.runs.iterdir() if path != disturbed)
+    for member in range(2):
+        again, straight = losses_of(disturbed, member, attempt=2), losses_of(undisturbed, member)
+        assert again == straight[len(straight) - len(again) :]
+    whole = shown(trainmark, undisturbed)
+    assert result["metrics"]["quality_ensemble"]["value"] == whole["metrics"]["quality_ensemble"]["value"]
+
+
+def test_a_run_under_nohup_outlives_its_terminal(start: Callable[..., Started], tmp_path: Path) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does, and children inherit it
+    try:
+        run = start("--members", "1", "--set", "train.epochs=2")
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    run.wait_for("run_start")
+    run.process.send_signal(signal.SIGHUP)
+    assert run.end()[0] == 0
+
+
+def test_a_run_is_worked_on_by_one_launcher_at_a_time(start: Callable[..., Started], trainmark: Command) -> None:
+    run = start("--members", "1")
+    run.wait_for("run_start")
+    done = trainmark("resume", str(run.folder))
+    assert done.returncode == 1
+    assert f"is being worked on by process {run.process.pid}" in done.stderr
+    status = json.loads(trainmark("status", str(run.folder), "--json").stdout)
+    assert status["alive"]
+    assert status["members"][0]["state"] in ("training", "predicting", "finished")
+    assert run.end()[0] == 0
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 6 MiB where the runs are stored."""
+    if os.geteuid() != 0:
+        pytest.skip("mounting a small tmpfs needs root")
+    disk = tmp_path / "runs"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=6m", "tmpfs", disk], check=True)
+    yield disk
+    subprocess.run(["umount", "-l", disk], check=True)
+
+
+def fill(disk: Path) -> Path:
+    filler = disk / "filler"
+    with filler.open("wb", buffering=0) as file:
+        try:
+            while file.write(b"\1" * 4096):
+                pass
+        except OSError:
+            return filler
+    return filler
+
+
+def test_a_full_disk_leaves_a_clear_message_and_the_finished_members(
+    start: Callable[..., Started], trainmark: Command, small_disk: Path
+) -> None:
+    run = start("--members", "3")
+    run.wait_for("epoch_stop", member=2)
+    filler = fill(small_disk)
+    code, errors = run.end()
+    assert code == 1
+    assert "2 of 3 members finished; member 2 failed: rank 0 no space left where the run is stored" in errors
+    assert "--runs-dir" in errors
+    result = shown(trainmark, run.folder)
+    assert (result["state"], states(result)) == ("partial", ["finished", "finished", "failed"])
+    assert result["members"][1]["quality"] is not None
+    filler.unlink()
+    resumed(trainmark, run.folder)
+
+
+def test_a_disk_that_is_too_small_is_refused_before_anything_is_written(trainmark: Command, small_disk: Path) -> None:
+    fill(small_disk)
+    done = trainmark("run", *MEDIUM)
+    assert done.returncode == 1
+    assert "free, but this run writes about" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert [path.name for path in small_disk.iterdir()] == ["filler"]
