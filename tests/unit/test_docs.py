@@ -1,0 +1,113 @@
+"""What a program can check of the documentation: commands, options, settings, metrics, events and workloads."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import typer
+from pydantic import BaseModel
+
+from tests.conftest import ROOT
+from trainmark.cli.main import app
+from trainmark.spec.config import RunConfig
+from trainmark.spec.event import KINDS as EVENT_KINDS
+from trainmark.spec.registries import DATASETS, KINDS, METRICS, WORKLOADS
+from trainmark.spec.result import MemberResult, Metric, Result
+
+DOCS = ROOT / "docs"
+COMMANDS = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+PAGES = [*ROOT.glob("*.md"), *DOCS.rglob("*.md")]
+
+
+def text(name: str) -> str:
+    return (DOCS / name).read_text()
+
+
+def section(page: str, heading: str) -> str:
+    """The text under `## heading`, up to the next one."""
+    found = re.search(rf"^## {re.escape(heading)}$(.*?)(?=^## |\Z)", text(page), re.MULTILINE | re.DOTALL)
+    assert found, f"{page} has no heading '## {heading}'"
+    return found[1]
+
+
+def keys_of(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
+    for name, field in model.model_fields.items():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            yield from keys_of(field.annotation, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}"
+
+
+@pytest.mark.parametrize("command", sorted(COMMANDS))
+def test_every_command_and_each_of_its_options_is_documented(command: str) -> None:
+    about = section("commands.md", f"trainmark {command}")
+    for parameter in COMMANDS[command].params:
+        for option in parameter.opts:
+            if option.startswith("--"):
+                assert f"`{option}`" in about, option
+
+
+def test_every_setting_is_documented_and_says_what_it_is() -> None:
+    page = text("configuration.md")
+    for key in keys_of(RunConfig):
+        if key != "data":
+            assert f"| `{key}` |" in page, key
+    for name in DATASETS:
+        for setting in DATASETS.load(name).Settings.model_fields:
+            assert f"`data.{setting}`" in page, setting
+
+
+@pytest.mark.parametrize("metric", list(METRICS))
+def test_every_metric_is_documented_with_its_unit(metric: str) -> None:
+    about = section("metrics.md", metric)
+    assert re.search(r"^(Unit |No unit)", about, re.MULTILINE)
+    assert "Unavailable" in about
+
+
+@pytest.mark.parametrize("kind", sorted(EVENT_KINDS))
+def test_every_kind_of_event_is_documented(kind: str) -> None:
+    assert f"`{kind}`" in text("result.md")
+
+
+@pytest.mark.parametrize("record", [Result, MemberResult, Metric])
+def test_every_field_of_a_result_is_documented(record: type[BaseModel]) -> None:
+    page = text("result.md")
+    for name, field in record.model_fields.items():
+        shown = field.alias or name
+        assert f"`{shown}`" in page or f'"{shown}"' in page, shown
+
+
+@pytest.mark.parametrize("workload", list(WORKLOADS))
+def test_every_workload_has_a_card(workload: str) -> None:
+    card = text(f"workloads/{workload}.md")
+    for name, size in WORKLOADS.load(workload).sizes.items():
+        for fact in (name, size.model, size.dataset, f"{size.target_quality:g}", f"{size.exponent:g}"):
+            assert fact in card, fact
+
+
+def test_every_kind_of_part_is_in_the_guide_to_extending() -> None:
+    for registry in KINDS.values():
+        assert f"`{registry.group}`" in text("extending.md")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_between_pages_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
+        if not target.startswith("http"):
+            assert (page.parent / target).exists(), target
+
+
+def test_the_readme_names_the_two_commands_and_only_commands_that_exist() -> None:
+    readme = (ROOT / "README.md").read_text()
+    assert "make run" in readme
+    assert "make test" in readme
+    for command in re.findall(r"^    (?:\$ )?trainmark (\w+)", readme, re.MULTILINE):
+        assert command in COMMANDS, command
+
+
+def test_the_python_example_of_the_extension_guide_is_valid() -> None:
+    for block in re.findall(r"```python\n(.*?)```", text("extending.md"), re.DOTALL):
+        scope: dict[str, object] = {"__name__": "trainmark_rings"}
+        exec(compile(block, "extending.md", "exec"), scope)
+        assert "WORKLOAD" in scope
