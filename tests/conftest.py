@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from trainmark.machine.topology import read_topology
+
 ROOT = Path(__file__).resolve().parents[1]
 
 SMALL = [
@@ -17,7 +19,15 @@ SMALL = [
     *("--set", "measure.ceiling_seconds=0.01"),
 ]
 
+# Every test plans on the same machine: two cores, one thread each, no accelerator.
+CORES = read_topology().cores[:2]
+
 Command = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def on_two_cores() -> None:
+    """Runs in a child before its program: it may use two physical cores."""
+    os.sched_setaffinity(0, CORES)
 
 
 @pytest.fixture
@@ -28,7 +38,8 @@ def trainmark(tmp_path: Path) -> Command:
         return subprocess.run(
             [sys.executable, "-m", "trainmark", *arguments],
             cwd=tmp_path,
-            env={**os.environ, **environment},
+            env={**os.environ, "CUDA_VISIBLE_DEVICES": "", **environment},
+            preexec_fn=on_two_cores,
             capture_output=True,
             text=True,
             timeout=timeout,

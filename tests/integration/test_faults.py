@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.conftest import Command, events_of, losses_of
+from tests.conftest import Command, events_of, losses_of, on_two_cores
 
 # Four epochs of about a second: long enough to be disturbed.
 MEDIUM = [
@@ -30,6 +30,8 @@ class Started:
         self.process = subprocess.Popen(
             [sys.executable, "-m", "trainmark", "run", *MEDIUM, *arguments],
             cwd=tmp_path,
+            env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
+            preexec_fn=on_two_cores,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,8 @@ def measure_ceiling(device: torch.device, seconds: float) -> dict[str, Any]:
     """FLOP/s of each kernel's fastest call, and which kernel won; fp32, on the threads torch has now."""
     kernels = {}
     for name, flop, kernel in _kernels(device):
-        times_s = _time_calls(kernel, device, seconds)
+        with true_fp32():
+            times_s = _time_calls(kernel, device, seconds)
         kernels[name] = {
             "flops": flop / min(times_s),
             "median_flops": flop / float(np.median(times_s)),
@@ -23,6 +25,20 @@ def measure_ceiling(device: torch.device, seconds: float) -> dict[str, Any]:
         }
     winner = max(kernels, key=lambda name: kernels[name]["flops"])
     return {"precision": "fp32", "flops": kernels[winner]["flops"], "kernel": winner, "kernels": kernels}
+
+
+@contextmanager
+def true_fp32() -> Iterator[None]:
+    """Inside, fp32 means fp32 on GPUs too: tf32 is a precision of its own, with a ceiling many times higher."""
+    backends: tuple[Any, ...] = (torch.backends.cudnn, torch.backends.cuda.matmul)
+    before = [backend.allow_tf32 for backend in backends]
+    for backend in backends:
+        backend.allow_tf32 = False
+    try:
+        yield
+    finally:
+        for backend, allowed in zip(backends, before, strict=True):
+            backend.allow_tf32 = allowed
 
 
 def measure_here(seconds: float) -> dict[str, Any]:

@@ -14,7 +14,7 @@ ROWS = (
     ("step_time_s", "step time (median)"),
     ("epoch_time_s", "epoch time (median)"),
     ("flops", "FLOPS (Eq. 6)"),
-    ("ceiling_flops", "ceiling of these cores"),
+    ("ceiling_flops", "ceiling (measured)"),
     ("flops_share_of_ceiling", "share of ceiling"),
     ("quality_member_mean", "quality, mean member"),
     ("quality_member_best", "quality, best member"),
