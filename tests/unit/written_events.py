@@ -29,7 +29,13 @@ def written_member(
     events = (
         {"kind": "rank_started", "affinity": {"verified": True}},
         {"kind": "data_ready", "fingerprint": "abc"},
-        {"kind": "model_ready", "conventions": {"exact": {"training": 100.0}, "ai500": {"training": 90.0}}},
+        {
+            "kind": "model_ready",
+            "conventions": {
+                "exact": {"training": 100.0, "operators": {"matrix product": 100.0}},
+                "ai500": {"training": 90.0, "operators": {"fully connected": 90.0}},
+            },
+        },
         {"kind": "ceiling", "flops": ceiling, "kernel": "torch.mm 1024"},
         {"kind": "run_start", "wall_s": start_s - 1, "epoch": 0},
         {"kind": "epoch_start", "wall_s": start_s, "epoch": 0},

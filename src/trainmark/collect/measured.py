@@ -94,11 +94,12 @@ class Member:
         """Where this member's warm-up ends."""
         return find_steady_state(self.step_s)
 
-    def flop_per_sample(self, convention: str) -> float:
-        """Training FLOPs per sample of the member's model."""
+    def flop_counts(self) -> dict[str, dict[str, Any]]:
+        """The FLOP counts of the member's model, by convention."""
         event = self.one("model_ready")
         assert event is not None, "a finished member has recorded its model"
-        return float(event["conventions"][convention]["training"])
+        counts: dict[str, dict[str, Any]] = event["conventions"]
+        return counts
 
     def quality(self) -> float | None:
         """The newest evaluation's quality."""

@@ -20,7 +20,8 @@ def compute(measured: Measured) -> Metric:
     if not measured.finished:
         return unavailable(UNIT, BETTER, NO_MEMBER)
     samples = sum(epoch.samples for member in measured.finished for epoch in member.epochs)
-    per_sample = {name: measured.finished[0].flop_per_sample(name) for name in ("exact", "ai500")}
+    counts = measured.finished[0].flop_counts()
+    per_sample = {name: float(count["training"]) for name, count in counts.items()}
     values = {name: flops_score(flop, samples, measured.training_s) for name, flop in per_sample.items()}
     of_epochs = _epoch_flops(measured, per_sample[CONVENTION])
     return Metric(
@@ -35,6 +36,7 @@ def compute(measured: Measured) -> Metric:
         detail={
             "by_convention": values,
             "training_flop_per_sample": per_sample,
+            "operators": {name: count["operators"] for name, count in counts.items()},
             "samples": samples,
             "training_s": measured.training_s,
         },
