@@ -1,7 +1,8 @@
 """A hand-written PyTorch loop, as short as it gets: what trainmark's throughput is compared with.
 
 Same model, data, batch size, optimizer, layout, threads and cores as `trainmark run`, but no events, no evaluation, no
-checkpoints, no launcher. Trains until it is killed; rank 0 writes the end of every step (monotonic clock) to --steps.
+checkpoints, no launcher. Trains until it is killed; each rank writes the ends of its steps
+(monotonic clock) to a file in --folder.
 """
 
 import argparse
@@ -45,7 +46,7 @@ while not (options.folder / "go").exists():
     time.sleep(0.01)
 rng = np.random.default_rng(0)
 steps = options.samples // (32 * options.workers)
-with (options.folder / "steps").open("w") as file:
+with (options.folder / f"steps-{options.rank}").open("w") as file:
     while True:
         order = torch.from_numpy(rng.permutation(options.samples)[: steps * 32 * options.workers])
         ends = [time.perf_counter()]
@@ -56,6 +57,5 @@ with (options.folder / "steps").open("w") as file:
             loss.backward()
             optimizer.step()
             ends.append(time.perf_counter())
-        if options.rank == 0:
-            file.write(" ".join(map(str, ends)) + "\n")
-            file.flush()
+        file.write(" ".join(map(str, ends)) + "\n")
+        file.flush()

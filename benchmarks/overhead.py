@@ -38,7 +38,7 @@ Array = NDArray[np.float64]
 
 
 def start_bare(workers: int, folder: Path) -> list[subprocess.Popen[bytes]]:
-    """The hand-written loop, ready to train."""
+    """The hand-written loop; it trains when the file `go` appears."""
     processes = []
     for rank, core in enumerate(read_topology().cores[:workers]):
         command = [sys.executable, str(BARE), "--rank", str(rank), "--workers", str(workers), "--core", str(core)]
@@ -46,21 +46,30 @@ def start_bare(workers: int, folder: Path) -> list[subprocess.Popen[bytes]]:
         given = rank_environment(LaunchConfig(), Rank(rank, "", rank, (core,), None))
         environment = {**os.environ, **given, "GLOO_SOCKET_IFNAME": "lo", "PYTHONWARNINGS": "ignore"}
         processes.append(subprocess.Popen(command, env=environment))
-    while not all((folder / f"ready-{rank}").exists() for rank in range(workers)):
-        time.sleep(0.05)
     return processes
 
 
 def start_trainmark(workers: int, folder: Path) -> subprocess.Popen[bytes]:
-    """A whole run of one member that would train for hours; it has just begun to."""
+    """A whole run of one member that would train for hours."""
     command = [sys.executable, "-m", "trainmark", "run", "--members", "1", "--workers", str(workers), "--json"]
     for setting in ("train.epochs=10000", "ensemble.bootstrap=none", f"data.num_train={SAMPLES}", "data.num_eval=32"):
         command += ["--set", setting]
     command += ["--runs-dir", str(folder), "--set", "measure.ceiling=false", "--set", "launch.checkpoint_epochs=0"]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    while not any('"run_start"' in path.read_text() for path in folder.glob("*/events/0000/attempt-1/rank-0.jsonl")):
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def wait_until_both_train(folder: Path, workers: int, processes: list[subprocess.Popen[bytes]]) -> None:
+    """Returns when trainmark trains and the bare loop is ready to; ends the benchmark if one of them died."""
+
+    def ready() -> bool:
+        events = folder.glob("*/events/0000/attempt-1/rank-0.jsonl")
+        bare = all((folder / f"ready-{rank}").exists() for rank in range(workers))
+        return bare and any('"run_start"' in path.read_text() for path in events)
+
+    while not ready():
+        if any(process.poll() is not None for process in processes):
+            sys.exit("trainmark or the bare loop ended before it trained")
         time.sleep(0.05)
-    return process
 
 
 def tree(process: subprocess.Popen[bytes]) -> list[int]:
@@ -94,7 +103,7 @@ def whole_steps(starts: Array, ends: Array, changes: Array) -> tuple[Array, Arra
 
 def bare_steps(folder: Path) -> tuple[Array, Array]:
     """Start and end of every step of the bare loop."""
-    epochs = [np.array(line.split(), dtype=float) for line in (folder / "steps").read_text().splitlines() if line]
+    epochs = [np.array(line.split(), dtype=float) for line in (folder / "steps-0").read_text().splitlines() if line]
     return np.concatenate([e[:-1] for e in epochs[:-1]]), np.concatenate([e[1:] for e in epochs[:-1]])
 
 
@@ -120,13 +129,14 @@ def compare(workers: int, seconds: float) -> dict[str, Any]:
         folder = Path(name)
         bare = start_bare(workers, folder)
         run = start_trainmark(workers, folder)
-        groups = tree(run), [process.pid for process in bare]
-        (folder / "go").touch()
         try:
-            changes = take_turns(*groups, seconds)
+            wait_until_both_train(folder, workers, [run, *bare])
+            (folder / "go").touch()
+            changes = take_turns(tree(run), [process.pid for process in bare], seconds)
         finally:
-            for pid in (pid for group in groups for pid in group):
-                os.kill(pid, signal.SIGKILL)
+            for process in (run, *bare):  # trainmark's ranks end with it
+                process.kill()
+                process.wait()
         measured = {
             "trainmark": whole_steps(*trainmark_steps(folder), changes),
             "bare": whole_steps(*bare_steps(folder), changes),

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -9,8 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from trainmark.machine.topology import read_topology
+
+# Machines under load are slow now and then; that is no failure of a property.
+settings.register_profile("no deadline", deadline=None)
+settings.load_profile("no deadline")
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -26,8 +32,9 @@ Command = Callable[..., subprocess.CompletedProcess[str]]
 
 
 def on_two_cores() -> None:
-    """Runs in a child before its program: it may use two physical cores."""
+    """Runs in a child before its program: two physical cores, and Ctrl-C heeded (background jobs do not)."""
     os.sched_setaffinity(0, CORES)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @pytest.fixture
@@ -67,6 +74,11 @@ def events_of(run_dir: Path, member: int = 0, attempt: int = 1, rank: int = 0) -
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def losses_of(run_dir: Path, member: int = 0, attempt: int = 1) -> list[float]:
-    """Every step's loss of a member's rank 0."""
-    return [loss for event in events_of(run_dir, member, attempt) if event["kind"] == "steps" for loss in event["loss"]]
+def losses_of(run_dir: Path, member: int = 0, attempt: int = 1, rank: int = 0) -> list[float]:
+    """Every step's loss of one rank of a member."""
+    return [
+        loss
+        for event in events_of(run_dir, member, attempt, rank)
+        if event["kind"] == "steps"
+        for loss in event["loss"]
+    ]

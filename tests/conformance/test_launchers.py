@@ -38,7 +38,7 @@ def test_its_script_starts_one_worker_per_rank(name: str) -> None:
 def recorder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Stands where Python would, and writes down the words it was called with."""
     path = tmp_path_factory.mktemp("recorder") / "python"
-    path.write_text('#!/bin/bash\nprintf "%s\\0" "$@" >"$(dirname "$0")/called-$5"\n')
+    path.write_text('#!/bin/bash\nprintf "%s\\0" "$@" >"$(dirname "$0")/called-$6"\n')
     path.chmod(0o755)
     return path
 
@@ -57,4 +57,4 @@ def test_a_hostile_folder_name_is_one_word_and_never_a_command(recorder: Path, n
     assert not Path("/injected").exists()
     for rank in ("0", "1"):
         words = (recorder.parent / f"called-{rank}").read_bytes().split(b"\0")
-        assert words[2].decode() == f"/runs/{path}/jobs/0003/job.json"
+        assert words[3].decode() == f"/runs/{path}/jobs/0003/job.json"

@@ -3,11 +3,12 @@
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT, Command
+from tests.conftest import ROOT, Command, losses_of
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +37,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def test_it_is_listed_beside_our_own(trainmark: Command, installed: str) -> None:
     done = trainmark("list", "workloads", "--json", PYTHONPATH=installed)
-    assert list(json.loads(done.stdout)) == ["image-classification", "stripes"]
+    assert list(json.loads(done.stdout)) == ["image-classification", "stripes", "stripes-broken"]
 
 
 def test_it_is_trained_with_its_own_model_data_target_and_exponent(
@@ -57,3 +58,30 @@ def test_a_wrong_setting_of_its_dataset_is_refused(trainmark: Command, installed
     assert done.returncode == 2
     assert "Did you mean 'num_train'?" in done.stderr
     assert not (tmp_path / "runs").exists()
+
+
+def test_two_workers_learn_exactly_what_one_with_twice_the_batch_learns(
+    trainmark: Command, installed: str, tmp_path: Path
+) -> None:
+    # No batch norm here, so the mean of two half-batch gradients is the gradient of the whole batch.
+    common = ("run", "stripes", "--members", "1", "--json", "--set", "measure.ceiling=false")
+    two = trainmark(*common, "--workers", "2", "--set", "train.batch_size=5", PYTHONPATH=installed)
+    one = trainmark(*common, "--workers", "1", "--set", "train.batch_size=10", PYTHONPATH=installed)
+    folders = [tmp_path / "runs" / json.loads(done.stdout)["run_id"] for done in (two, one)]
+    halves = [losses_of(folders[0], rank=rank) for rank in (0, 1)]
+    means = [(first + second) / 2 for first, second in zip(*halves, strict=True)]
+    assert halves[0] != halves[1]
+    assert means == pytest.approx(losses_of(folders[1]), rel=1e-4)
+    assert means[-1] < means[0] / 2
+
+
+def test_an_error_of_one_rank_alone_ends_the_member_and_is_told(
+    trainmark: Command, installed: str, tmp_path: Path
+) -> None:
+    start = time.monotonic()
+    done = trainmark("run", "stripes-broken", "--members", "1", "--workers", "2", PYTHONPATH=installed)
+    assert time.monotonic() - start < 60
+    assert done.returncode == 1
+    assert "member 0 failed: rank 1 failed: ValueError: a bad sample" in done.stderr
+    (log,) = (tmp_path / "runs").glob("*/jobs/0000/attempt-1/rank-1.log")
+    assert 'raise ValueError("a bad sample")' in log.read_text()

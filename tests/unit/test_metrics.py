@@ -8,6 +8,7 @@ from trainmark.collect.measured import Measured
 from trainmark.collect.warnings import find_warnings
 from trainmark.spec.registries import METRICS
 from trainmark.spec.result import Metric
+from trainmark.workloads.quality.top1 import Top1
 
 
 def metric(name: str, measured: Measured) -> Metric:
@@ -47,6 +48,7 @@ def test_a_straggler_lowers_the_ensembles_flops() -> None:
     # The second member takes twice as long: 80,000 FLOP in (4 + 8) s / 1.5 members at a time.
     measured = written_run(written_member(0), written_member(1, step_s=0.2))
     assert value("flops", measured) == pytest.approx(2 * 400 * 100 / 8)
+    assert value("throughput_samples_per_s", measured) == pytest.approx(2 * 400 / 8)
 
 
 def test_step_and_epoch_times_are_medians() -> None:
@@ -65,6 +67,13 @@ def test_vflops_weighs_flops_by_the_ensembles_quality() -> None:
     found = metric("vflops", SIDE_BY_SIDE)
     assert found.value == pytest.approx(20_000 * 1.25**5)
     assert found.exponent == 5
+    assert found.ci95 is None  # one epoch has no spread
+
+
+def test_a_quality_has_wilsons_interval() -> None:
+    # 2 of 2: by Wilson's formula from 2 / (2 + 3.8415) = 0.3424 to 1.
+    assert metric("quality_ensemble", SIDE_BY_SIDE).ci95 == pytest.approx((0.3424, 1.0), abs=1e-4)
+    assert Top1.interval(0.846, 2000) == pytest.approx((0.8295, 0.8611), abs=1e-4)
 
 
 def test_the_ensemble_averages_probabilities() -> None:
@@ -103,12 +112,18 @@ def test_time_to_train_all_is_last_stop_minus_first_start() -> None:
 
 
 def test_a_failed_member_is_not_counted_as_trained() -> None:
-    measured = written_run(written_member(0), written_member(1, state="failed"))
-    assert value("models_per_minute", measured) == pytest.approx(60 * 1 / 6)
-    assert metric("ceiling_flops", measured).status == "unavailable"
+    # The failed member was last heard of at 206, 107 s after the first one started: that time counts.
+    measured = written_run(written_member(0), written_member(1, start_s=200.0, state="failed"))
+    assert value("time_to_train_all_s", measured) == pytest.approx(206 - 99)
+    assert value("models_per_minute", measured) == pytest.approx(60 * 1 / 107)
     assert "member 1 failed: a reason" in find_warnings(
         measured, {name: metric(name, measured) for name in METRICS}, {"members": []}
     )
+
+
+def test_a_run_that_is_not_over_has_no_time_to_train_all() -> None:
+    measured = written_run(written_member(0), written_member(1, state="running"))
+    assert metric("time_to_train_all_s", measured).reason == "the run is not over"
 
 
 def test_the_timings_of_several_attempts_are_never_mixed() -> None:

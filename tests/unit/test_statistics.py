@@ -1,12 +1,21 @@
 """Intervals and the warm-up rule, on samples with known answers."""
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainmark.collect.statistics import batch_rates, mean_interval, median_interval, union_length
+from trainmark.collect.statistics import (
+    mean_interval,
+    median_interval,
+    pooled_rates,
+    product_interval,
+    union_length,
+)
 from trainmark.collect.steady_state import find_steady_state
+from trainmark.spec.result import Metric
 
 
 def test_the_medians_interval_is_made_of_order_statistics() -> None:
@@ -25,8 +34,19 @@ def test_the_means_interval_is_students() -> None:
     assert mean_interval(np.array([1.0])) is None
 
 
-def test_batch_rates_are_amount_over_time() -> None:
-    assert batch_rates(np.array([1.0, 1.0, 2.0, 2.0]), amount_each=10, batches=2).tolist() == [10.0, 5.0]
+def test_pooled_rates_are_all_members_amount_over_all_members_time() -> None:
+    fast, slow = np.array([1.0, 1.0, 2.0, 2.0]), np.array([2.0, 2.0, 3.0, 3.0])
+    assert pooled_rates([fast], amount_each=10, runs=2).tolist() == [10.0, 5.0]
+    # Two steps of each: 40 in 2 + 4 s, then 40 in 4 + 6 s.
+    assert pooled_rates([fast, slow], amount_each=10, runs=2).tolist() == pytest.approx([40 / 6, 4.0])
+
+
+def test_relative_errors_of_a_product_add_in_quadrature() -> None:
+    speed = Metric(value=100, unit="", better="higher", status="measured", ci95=(100 / 1.03, 103))
+    quality = Metric(value=0.8, unit="", better="higher", status="measured", ci95=(0.8 / 1.01, 0.8 * 1.01))
+    interval = product_interval(50.0, (speed, 1.0), (quality, 4.0))
+    # √((ln 1.03)² + (4 · ln 1.01)²) = 0.04959
+    assert interval == pytest.approx((50 * math.exp(-0.04959), 50 * math.exp(0.04959)), rel=1e-4)
 
 
 def test_overlapping_time_counts_once() -> None:

@@ -57,5 +57,5 @@ def test_a_result_of_another_version_is_refused(tmp_path: Path) -> None:
     folder = find_run(make_run(tmp_path, 1), tmp_path)
     assert read_result(folder) is None
     folder.result.write_text('{"schema": "other/9"}')
-    with pytest.raises(RunNotFoundError, match="not a Result of this version"):
+    with pytest.raises(RunNotFoundError, match="cannot be read as a Result"):
         read_result(folder)

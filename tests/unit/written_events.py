@@ -43,8 +43,9 @@ def written_member(
         {"kind": "epoch_stop", "epoch": 0, "epoch_s": epoch_s, "samples": STEPS * BATCH, "harness_s": epoch_s / 100},
         {"kind": "evaluation", "quality": quality},
         {"kind": "run_stop", "wall_s": start_s + epoch_s + 1},
-        {"kind": "memory", "resident_bytes": 1000 + member, "device_bytes": None},
+        {"kind": "memory", "wall_s": start_s + epoch_s + 2, "resident_bytes": 1000 + member, "device_bytes": None},
     )
+    events = tuple({"wall_s": start_s - 5, **event} for event in events)
     place = Rank(0, "node1", 0, (member,), None)
     return Member(
         job=Job(member, member if lane is None else lane, (place,)),
@@ -53,7 +54,6 @@ def written_member(
         reason=None if state == "finished" else "a reason",
         exit=None,
         events=(events,),
-        events_ref="events/",
         load_predictions=lambda: predictions or written_predictions(),
     )
 

@@ -1,11 +1,13 @@
 """The `trainmark` command: gathers the subcommands and turns errors into one line and an exit code."""
 
+import io
 import os
 import sys
 import traceback
 
 import typer
 
+import trainmark
 from trainmark.cli import flops, list_parts, machine, results, resume, run, score, show, status
 from trainmark.spec.errors import EXIT_RUN_FAILED, TrainmarkError
 
@@ -30,31 +32,34 @@ app.command("score")(score.score)
 app.command("machine")(machine.machine)
 
 
-@app.callback()
-def options(
-    debug: bool = typer.Option(False, "--debug", help="Show the whole traceback of an error."),
-    version: bool = typer.Option(False, "--version", help="Print the version and end.", is_eager=True),
-) -> None:
-    """Reads the options that stand before the command."""
-    if debug:
-        os.environ["TRAINMARK_DEBUG"] = "1"
-    if version:
-        import trainmark
-
+def print_version(wanted: bool) -> None:
+    """Prints the version and ends, if that was asked for."""
+    if wanted:
         typer.echo(trainmark.__version__)
         raise typer.Exit
 
 
+@app.callback()
+def options(
+    debug: bool = typer.Option(False, "--debug", help="Show the whole traceback of an error."),
+    version: bool = typer.Option(
+        False, "--version", help="Print the version and end.", is_eager=True, callback=print_version
+    ),
+) -> None:
+    """Reads the options that stand before the command."""
+    if debug:
+        os.environ["TRAINMARK_DEBUG"] = "1"
+
+
 def main() -> None:
     """Runs the command line."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal that knows only ASCII shows ? for ×
+            stream.reconfigure(errors="replace")
     try:
         app()
     except TrainmarkError as error:
         _fail(str(error), error.exit_code)
-    except BrokenPipeError:
-        # The reader (head, less) has gone; that is no error of ours.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
     except OSError as error:
         _fail(f"{error.strerror or error}: {error.filename or 'a file or device'}.", EXIT_RUN_FAILED)
 

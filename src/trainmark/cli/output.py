@@ -7,6 +7,7 @@ from typing import Any
 from rich.console import Console
 from rich.syntax import Syntax
 
+from trainmark.report.console import result_console
 from trainmark.report.live import LiveProgress
 from trainmark.report.plan_text import plan_line, plan_table
 from trainmark.report.result_table import print_result
@@ -15,6 +16,7 @@ from trainmark.spec.config_file import config_text
 from trainmark.spec.errors import RunFailedError
 from trainmark.spec.plan import Plan, plan_as_json
 from trainmark.spec.result import Result
+from trainmark.spec.run_folder import member_name
 
 MOST_SCRIPTS = 4
 
@@ -34,10 +36,18 @@ def show_result(result: Result, *, as_json: bool) -> None:
     if as_json:
         print(result.as_json(), end="")
     else:
-        print_result(result, _wide_console())
+        print_result(result, result_console())
 
 
-def fail_unless_complete(result: Result, run_path: Path) -> None:
+def end_with_result(result: Result, run_path: Path, *, as_json: bool) -> None:
+    """The Result on standard output, and an error unless it is complete."""
+    try:
+        show_result(result, as_json=as_json)
+    finally:  # a reader that has gone does not make a failed run a good one
+        _fail_unless_complete(result, run_path)
+
+
+def _fail_unless_complete(result: Result, run_path: Path) -> None:
     """An error (exit code 1) that says what is missing and how to go on, unless all members finished."""
     if result.state == "complete":
         return
@@ -54,7 +64,7 @@ def print_preview(config: RunConfig, plan: Plan, scripts: list[str], *, as_json:
     if as_json:
         print_json({"config": config.model_dump(exclude_none=True), "plan": plan_as_json(plan), "scripts": scripts})
         return
-    console = _wide_console()
+    console = result_console()
     console.print(plan_line(plan))
     console.print(plan_table(plan))
     console.print("\nconfig.toml", style="bold")
@@ -63,13 +73,7 @@ def print_preview(config: RunConfig, plan: Plan, scripts: list[str], *, as_json:
         markup=False,
     )
     for member, script in enumerate(scripts[:MOST_SCRIPTS]):
-        console.print(f"jobs/{member:04d}/job.sh", style="bold")
+        console.print(f"jobs/{member_name(member)}/job.sh", style="bold")
         print(script)
     if len(scripts) > MOST_SCRIPTS:
         console.print(f"… and {len(scripts) - MOST_SCRIPTS} more scripts alike; all of them with --json")
-
-
-def _wide_console() -> Console:
-    """A console for results; where output goes to a file, lines are not wrapped at 80 columns."""
-    console = Console()
-    return console if console.is_terminal else Console(width=200)

@@ -10,12 +10,12 @@ if TYPE_CHECKING:
     from trainmark.spec.result import Result
     from trainmark.spec.run_folder import RunFolder
 
+STATES = ("complete", "partial", "failed", "unfinished", "unreadable")
+
 
 def results(
     workload: Annotated[str | None, typer.Option(help="Only runs of this workload.")] = None,
-    state: Annotated[
-        str | None, typer.Option(help="Only runs in this state: complete, partial, failed, unfinished.")
-    ] = None,
+    state: Annotated[str | None, typer.Option(help="Only runs in this state, e.g. complete.")] = None,
     runs_dir: RunsDir = DEFAULT_RUNS_DIR,
     json: AsJson = False,
 ) -> None:
@@ -30,8 +30,15 @@ def results(
     """
     from trainmark.cli.output import print_json
     from trainmark.report.results_table import print_results, result_row
+    from trainmark.spec.errors import ConfigError
+    from trainmark.spec.registries import WORKLOADS
+    from trainmark.spec.registry import closest
     from trainmark.store.runs import all_runs
 
+    if state not in (None, *STATES):
+        raise ConfigError(f"There is no state '{state}'.{closest(state, list(STATES))} States: {', '.join(STATES)}.")
+    if workload is not None:
+        _ = WORKLOADS[workload]
     rows = [result_row(folder.run_id, _result_of(folder)) for folder in all_runs(runs_dir)]
     rows = [row for row in rows if workload in (None, row["workload"]) and state in (None, row["state"])]
     if json:
@@ -43,10 +50,10 @@ def results(
 def _result_of(folder: "RunFolder") -> "Result | None":
     """The stored Result, or what there is of one; nothing where it cannot be read."""
     from trainmark.collect.build import build_result
-    from trainmark.spec.errors import RunNotFoundError
+    from trainmark.spec.errors import TrainmarkError
     from trainmark.store.runs import read_result
 
     try:
         return read_result(folder) or build_result(folder)
-    except RunNotFoundError:
+    except TrainmarkError:
         return None

@@ -12,11 +12,10 @@ def resume(run: RunName, runs_dir: RunsDir = DEFAULT_RUNS_DIR, json: AsJson = Fa
       trainmark resume latest
     """
     from trainmark import pipeline
-    from trainmark.cli.output import fail_unless_complete, show_result, watching
+    from trainmark.cli.output import end_with_result, watching
     from trainmark.store.runs import find_run
 
     folder = find_run(run, runs_dir)
     with watching() as watch:
         result = pipeline.resume(folder, watch)
-    show_result(result, as_json=json)
-    fail_unless_complete(result, folder.path)
+    end_with_result(result, folder.path, as_json=json)

@@ -46,7 +46,7 @@ def run(
 ) -> None:
     """Train a bagging ensemble and report FLOPS, VFLOPS and the share of the machine's ceiling."""
     from trainmark import pipeline
-    from trainmark.cli.output import fail_unless_complete, print_preview, show_result, watching
+    from trainmark.cli.output import end_with_result, print_preview, watching
     from trainmark.machine.local_site import local_site
     from trainmark.plan.resolve import (
         Choices,
@@ -73,8 +73,7 @@ def run(
         return
     with watching() as watch:
         result = pipeline.run(resolved, place, runs_dir, watch)
-    show_result(result, as_json=json)
-    fail_unless_complete(result, runs_dir / result.run_id)
+    end_with_result(result, (runs_dir / result.run_id).resolve(), as_json=json)
 
 
 run.__doc__ = f"{run.__doc__}\n\n\b\n{EXAMPLES}"

@@ -20,7 +20,7 @@ def score(
     exponent: Annotated[float, typer.Option(min=0, help="n of Eq. 8: 5 image classification, 10 extreme weather.")],
     json: AsJson = False,
 ) -> None:
-    """Compute FLOPS and VFLOPS (AI500, Eq. 6 to 8) from given figures, say those of another system.
+    """Compute FLOPS and VFLOPS from given figures, say those of another system.
 
     \b
     Examples:
@@ -31,7 +31,7 @@ def score(
     from rich.console import Console
 
     from trainmark.cli.output import print_json
-    from trainmark.collect.scores import flops_score, quality_coefficient
+    from trainmark.collect.scores import flops_score, quality_coefficient, vflops_score
     from trainmark.spec.errors import ConfigError
     from trainmark.spec.units import with_prefix
 
@@ -42,10 +42,13 @@ def score(
         raise ConfigError(f"({quality:g} / {target:g})^{exponent:g} is no usable weight. Choose a smaller --exponent.")
     flops = flops_score(gflop_per_sample * 1e9, samples * epochs, minutes * 60)
     coefficient = quality_coefficient(quality, target, exponent)
+    vflops = vflops_score(flops, quality, target, exponent)
+    if not math.isfinite(flops + vflops):
+        raise ConfigError("These figures give no finite FLOPS. Check their units: GFLOP per sample, minutes.")
     if json:
-        print_json({"flops": flops, "vflops": flops * coefficient, "coefficient": coefficient, "exponent": exponent})
+        print_json({"flops": flops, "vflops": vflops, "coefficient": coefficient, "exponent": exponent})
         return
     console = Console(highlight=False)
     console.print(f"FLOPS   {with_prefix(flops, 'FLOPS')}")
     weight = f"({quality:g} / {target:g})^{exponent:g} = {coefficient:.4g}"
-    console.print(f"VFLOPS  {with_prefix(flops * coefficient, 'FLOPS')}  = FLOPS × {weight}")
+    console.print(f"VFLOPS  {with_prefix(vflops, 'FLOPS')}  = FLOPS × {weight}")

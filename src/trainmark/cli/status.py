@@ -18,8 +18,8 @@ def status(run: RunName = "latest", runs_dir: RunsDir = DEFAULT_RUNS_DIR, json: 
     from rich.console import Console
 
     from trainmark.cli.output import print_json
-    from trainmark.collect.build import is_being_worked_on
     from trainmark.collect.progress import read_progress
+    from trainmark.machine.claims import is_being_worked_on
     from trainmark.report.progress_table import progress_table
     from trainmark.store.runs import find_run
 

@@ -1,40 +1,37 @@
 """The Result of a run folder: made anew from its files whenever it is wanted, also of an unfinished run."""
 
+import hashlib
 import json
-from typing import Any
+from typing import Any, Literal
 
 from trainmark.collect.measured import Measured, Member, read_measured
 from trainmark.collect.warnings import find_warnings
-from trainmark.machine.process import is_alive
+from trainmark.machine.claims import is_being_worked_on
 from trainmark.spec.config import RunConfig
-from trainmark.spec.config_file import read_config
 from trainmark.spec.files import read_json
-from trainmark.spec.plan import plan_as_json, plan_from_json
+from trainmark.spec.plan import plan_as_json
 from trainmark.spec.registries import METRICS, QUALITIES
 from trainmark.spec.result import MemberResult, Metric, Result
 from trainmark.spec.run_folder import RunFolder
 from trainmark.spec.seeds import weights_seed
+from trainmark.spec.stored_run import DAMAGE, damaged, read_stored
 from trainmark.workloads.find import find_size
 
 MEMBER_METRICS = ("throughput_samples_per_s", "step_time_s", "epoch_time_s", "flops", "peak_memory_bytes")
 
 
-def is_being_worked_on(folder: RunFolder) -> bool:
-    """Whether a launcher process runs this run now."""
-    return folder.launcher.exists() and is_alive(read_json(folder.launcher))
-
-
-def read_run(folder: RunFolder) -> Measured:
-    """All that the folder's ranks have measured until now."""
-    config = read_config(folder.config)
-    plan = plan_from_json(read_json(folder.plan))
-    quality = QUALITIES.load(find_size(config.workload, config.size).quality)
-    return read_measured(folder, config, plan, quality, is_alive=is_being_worked_on(folder))
-
-
 def build_result(folder: RunFolder) -> Result:
     """The Result as far as the run has come."""
-    measured = read_run(folder)
+    config, plan = read_stored(folder)
+    quality = QUALITIES.load(find_size(config.workload, config.size).quality)
+    try:
+        measured = read_measured(folder, config, plan, quality, is_alive=is_being_worked_on(folder))
+        return _result_of(folder, measured)
+    except DAMAGE as error:
+        raise damaged(folder, error) from error
+
+
+def _result_of(folder: RunFolder, measured: Measured) -> Result:
     origin = read_json(folder.origin)
     metrics = {name: METRICS.load(name)(measured) for name in METRICS}
     return Result(
@@ -54,7 +51,7 @@ def build_result(folder: RunFolder) -> Result:
     )
 
 
-def _state_of(measured: Measured) -> Any:
+def _state_of(measured: Measured) -> Literal["complete", "partial", "failed", "unfinished"]:
     states = {member.state for member in measured.members}
     if states == {"finished"}:
         return "complete"
@@ -98,7 +95,5 @@ def _fingerprint(measured: Measured) -> str | None:
 
 def config_hash(config: RunConfig) -> str:
     """A short checksum of all choices: equal for runs that chose the same."""
-    import hashlib
-
     text = json.dumps(config.model_dump(exclude_none=True), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -39,7 +39,6 @@ class Member:
     reason: str | None
     exit: dict[str, Any] | None
     events: tuple[tuple[Event, ...], ...]
-    events_ref: str
     load_predictions: Callable[[], Predictions]
 
     def all_of(self, kind: str, rank: int = 0) -> list[Event]:
@@ -49,6 +48,11 @@ class Member:
     def one(self, kind: str, rank: int = 0) -> Event | None:
         """A rank's newest event of one kind."""
         return next(reversed(self.all_of(kind, rank)), None)
+
+    @property
+    def last_event_s(self) -> float:
+        """When the member was last heard of."""
+        return max(float(event["wall_s"]) for of_rank in self.events for event in of_rank)
 
     @cached_property
     def was_restarted(self) -> bool:
@@ -157,7 +161,6 @@ def _read_member(folder: RunFolder, job: Job, *, is_alive: bool) -> Member:
         reason=reason,
         exit=exit_record,
         events=events if attempts else (),
-        events_ref=str(attempt.events.relative_to(folder.path)),
         load_predictions=lambda: _load(attempt),
     )
 

@@ -3,13 +3,14 @@
 from dataclasses import replace
 from typing import Any
 
+from trainmark.machine.claims import is_being_worked_on
 from trainmark.spec.config import RunConfig
-from trainmark.spec.config_file import read_config
 from trainmark.spec.event import Event, read_events
 from trainmark.spec.files import read_json
-from trainmark.spec.plan import Job, Plan, plan_from_json
+from trainmark.spec.plan import Job, Plan
 from trainmark.spec.progress import MemberProgress
 from trainmark.spec.run_folder import RunFolder
+from trainmark.spec.stored_run import DAMAGE, damaged, read_stored
 
 
 class ProgressReader:
@@ -30,8 +31,10 @@ class ProgressReader:
         return list(self._members.values())
 
     def _advance(self, job: Job, known: MemberProgress) -> MemberProgress:
+        if known.state == "finished":
+            return known
         number = self._folder.num_attempts(job.member)
-        if number == 0 or known.state == "finished":
+        if number == 0:
             return known
         attempt = self._folder.attempt(job.member, number)
         key = (job.member, number)
@@ -43,7 +46,11 @@ class ProgressReader:
             now = replace(now, **self._changes(event, job))
         if attempt.done.exists():
             return replace(now, state="finished", seconds_left=0.0)
-        return replace(now, state=read_json(attempt.exit)["state"]) if attempt.exit.exists() else now
+        if not attempt.exit.exists():
+            return now
+        # Ended without a completion record: failed, whatever its exit codes were.
+        state = "stopped" if read_json(attempt.exit)["state"] == "stopped" else "failed"
+        return replace(now, state=state, seconds_left=None)
 
     def _changes(self, event: Event, job: Job) -> dict[str, Any]:
         kind = event["kind"]
@@ -78,5 +85,12 @@ class ProgressReader:
 
 def read_progress(folder: RunFolder) -> list[MemberProgress]:
     """Every member of a stored run as it is now."""
-    plan = plan_from_json(read_json(folder.plan))
-    return ProgressReader(folder, read_config(folder.config), plan).read()
+    reader = ProgressReader(folder, *read_stored(folder))
+    try:
+        members = reader.read()
+    except DAMAGE as error:
+        raise damaged(folder, error) from error
+    if is_being_worked_on(folder):
+        return members
+    going_on = ("starting", "training", "predicting")
+    return [replace(m, state="stopped", seconds_left=None) if m.state in going_on else m for m in members]

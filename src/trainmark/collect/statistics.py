@@ -1,10 +1,13 @@
 """Intervals for what was measured, from its raw samples."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from trainmark.spec.result import Metric
 
 Samples = NDArray[np.float64]
 Interval = tuple[float, float]
@@ -35,10 +38,31 @@ def mean_interval(samples: Samples) -> Interval | None:
     return mean - half, mean + half
 
 
-def batch_rates(durations: Samples, amount_each: float, batches: int) -> Samples:
-    """Rates over equal runs of neighbouring steps: their spread holds what single, correlated steps would hide."""
-    parts = np.array_split(durations, min(batches, len(durations)))
-    return np.array([amount_each * len(part) / part.sum() for part in parts])
+def runs_of(samples: Samples, runs: int) -> list[Samples]:
+    """The samples in equal runs of neighbours: the spread of runs holds what single, correlated samples hide."""
+    return np.array_split(samples, min(runs, len(samples)))
+
+
+def pooled_rates(members: Sequence[Samples], amount_each: float, runs: int) -> Samples:
+    """For each run of neighbouring steps, the amount that all members did in it over the time that they took."""
+    split = [runs_of(durations, min([runs, *(len(each) for each in members)])) for durations in members]
+    return np.array(
+        [
+            amount_each * sum(len(part) for part in parts) / sum(part.sum() for part in parts)
+            for parts in zip(*split, strict=True)
+        ]
+    )
+
+
+def product_interval(value: float, *factors: tuple[Metric, float]) -> Interval | None:
+    """The 95 % interval of a product of independent metrics, each to a power: relative errors add in quadrature."""
+    below = above = 0.0
+    for metric, power in factors:
+        if metric.value is None or metric.ci95 is None or metric.ci95[0] <= 0:
+            return None
+        below += (power * math.log(metric.value / metric.ci95[0])) ** 2
+        above += (power * math.log(metric.ci95[1] / metric.value)) ** 2
+    return value * math.exp(-math.sqrt(below)), value * math.exp(math.sqrt(above))
 
 
 def union_length(intervals: list[tuple[float, float]]) -> float:

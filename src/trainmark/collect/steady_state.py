@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 GROUP = 5  # steps are judged in groups of five, by their median: one late step is no warm-up
+FEWEST_STEPS = 1 + 4 * GROUP  # four groups after the first step are the fewest that can be judged
 DRIFT_LIMIT = 0.10  # halves of the steady part may differ by this much
 
 
@@ -19,7 +20,7 @@ class SteadyState(NamedTuple):
 def find_steady_state(step_s: NDArray[np.float64]) -> SteadyState:
     """The steps to leave out at the start: at least one (it pays for set-up), at most half."""
     num_groups = (len(step_s) - 1) // GROUP
-    if num_groups < 4:
+    if len(step_s) < FEWEST_STEPS:
         return SteadyState(min(1, len(step_s) - 1), settled=False)
     groups = np.median(step_s[1 : 1 + num_groups * GROUP].reshape(num_groups, GROUP), axis=1)
     errors = [float(np.var(groups[cut:])) / (num_groups - cut) for cut in range(num_groups // 2 + 1)]

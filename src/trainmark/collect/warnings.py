@@ -3,6 +3,7 @@
 from typing import Any
 
 from trainmark.collect.measured import Measured
+from trainmark.collect.steady_state import FEWEST_STEPS
 from trainmark.spec.result import Metric
 
 
@@ -12,7 +13,9 @@ def find_warnings(measured: Measured, metrics: dict[str, Metric], audit: dict[st
         *_failed_members(measured),
         *_affinity(measured),
         *_unsettled(measured),
+        *_oversubscribed(measured),
         *_fingerprints(measured),
+        *_unlike_places(measured),
         *_above_ceiling(metrics),
         *_bootstrap(audit),
         *_idle(measured),
@@ -43,13 +46,29 @@ def _affinity(measured: Measured) -> list[str]:
 
 
 def _unsettled(measured: Measured) -> list[str]:
-    unsettled = [str(member.job.member) for member in measured.finished if not member.steady.settled]
-    if not unsettled:
+    unsettled = [member for member in measured.finished if not member.steady.settled]
+    short = [str(member.job.member) for member in unsettled if len(member.step_s) < FEWEST_STEPS]
+    drifting = [str(member.job.member) for member in unsettled if len(member.step_s) >= FEWEST_STEPS]
+    found = []
+    if short:
+        found.append(
+            f"members {', '.join(short)} made fewer than {FEWEST_STEPS} steps, too few to tell warm-up from steady "
+            "state. Train longer (--set train.epochs=…)."
+        )
+    if drifting:
+        found.append(
+            f"step times of members {', '.join(drifting)} never settled; throughput is a mean over a drifting run. "
+            "Train longer (--set train.epochs=…) or on a quieter machine."
+        )
+    return found
+
+
+def _oversubscribed(measured: Measured) -> list[str]:
+    threads = measured.config.launch.threads
+    fewest = min(len(rank.cores) for job in measured.plan.jobs for rank in job.ranks)
+    if threads is None or threads <= fewest:
         return []
-    return [
-        f"step times of member {', '.join(unsettled)} never settled; throughput is a mean over a drifting run. "
-        "Train longer (--set train.epochs=…) or on a quieter machine."
-    ]
+    return [f"{threads} threads a worker share {fewest} core(s); choose --set launch.threads={fewest} or fewer"]
 
 
 def _fingerprints(measured: Measured) -> list[str]:
@@ -88,5 +107,15 @@ def _lanes_not_side_by_side(measured: Measured) -> list[str]:
         return []
     return [
         f"on average {measured.concurrency:.2f} of {measured.plan.lanes} lanes trained at the same time; FLOPS and the "
-        "share of the ceiling count the idle ones. Choose --members as a multiple of the lanes."
+        "share of the ceiling count the idle ones. Members should be a multiple of the lanes, and start together."
     ]
+
+
+def _unlike_places(measured: Measured) -> list[str]:
+    """Members that ran with other software or on other hardware, say after a resume elsewhere."""
+    found = []
+    for name in ("device", "torch", "torch_isa", "environment"):
+        seen = {str(event.get(name)) for member in measured.finished if (event := member.one("rank_started"))}
+        if len(seen) > 1:
+            found.append(f"members ran with different {name}: {' | '.join(sorted(seen))}")
+    return found

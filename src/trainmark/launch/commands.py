@@ -31,7 +31,7 @@ def rank_command(
 ) -> RankCommand:
     """The command that starts one rank of one attempt at a member; a launcher may add variables of its own."""
     job_file = str(record.folder.job_record(record.job.member))
-    argv = [sys.executable, "-m", "trainmark.train.worker", job_file]
+    argv = [sys.executable, "-P", "-m", "trainmark.train.worker", job_file]  # -P: nothing is imported from here
     argv += ["--rank", str(rank.rank), "--attempt", str(attempt)]
     if supervised_by is not None:
         argv += ["--supervised-by", str(supervised_by)]

@@ -10,6 +10,7 @@ class Launcher(Protocol):
     """Starts members' jobs somewhere and knows what has become of them."""
 
     poll_s: float
+    broken: str | None  # why no further job can be started, if so
 
     def check(self, plan: Plan) -> None:
         """Nothing, or an error if this launcher cannot start that plan here."""

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 
 from trainmark.launch.blame import explain_failure
 from trainmark.launch.commands import as_comment, rank_command
+from trainmark.machine.accelerators import find_accelerators
 from trainmark.machine.storage import write_from_reserve
 from trainmark.spec.errors import PlanError
+from trainmark.spec.exit_codes import DISK_FULL
 from trainmark.spec.files import write_json, write_text
 from trainmark.spec.job_record import JobRecord
 from trainmark.spec.plan import Plan
@@ -27,8 +29,11 @@ class _Running:
 
     record: JobRecord
     attempt: AttemptFolder
+    batch: int  # members that were submitted together start together
     processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
     started: bool = False
+    ending: str | None = None
+    codes_at_first: list[int | None] = field(default_factory=list)
 
     def exit_codes(self) -> list[int | None]:
         return [process.poll() for process in self.processes]
@@ -43,7 +48,9 @@ class LocalLauncher:
     poll_s = 0.05
 
     def __init__(self) -> None:
+        self.broken: str | None = None
         self._running: list[_Running] = []
+        self._batch = 0
 
     def check(self, plan: Plan) -> None:
         """An error if the plan needs other machines, or cores that this process may not use."""
@@ -59,6 +66,14 @@ class LocalLauncher:
             raise PlanError(
                 f"The plan uses cores {show_cores(tuple(missing))}, but this process may use only "
                 f"{show_cores(tuple(os.sched_getaffinity(0)))}. Correct the cores in the --site file."
+            )
+
+        devices = {rank.accelerator for job in plan.jobs for rank in job.ranks} - {None}
+        absent = devices - {accelerator.index for accelerator in find_accelerators()}
+        if absent:
+            raise PlanError(
+                f"The plan uses accelerator {', '.join(map(str, absent))}, but this machine has no such one. "
+                "Correct the accelerators in the --site file."
             )
 
     def script(self, record: JobRecord) -> str:
@@ -85,7 +100,7 @@ class LocalLauncher:
         """One process per rank, output to its log, in a session of its own so that Ctrl-C reaches only us."""
         folder = record.folder.attempt(record.job.member, attempt)
         folder.path.mkdir(parents=True)
-        running = _Running(record, folder)
+        running = _Running(record, folder, self._batch)
         self._running.append(running)
         for rank in record.job.ranks:
             command = rank_command(record, rank, attempt, ENVIRONMENT, supervised_by=os.getpid())
@@ -102,7 +117,8 @@ class LocalLauncher:
                 )
 
     def poll(self) -> None:
-        """Ends members of which a rank failed, forgets those that ended, and starts those that are ready together."""
+        """Ends members of which a rank failed, forgets those that ended, and starts each batch that is ready."""
+        self._batch += 1
         for running in list(self._running):
             codes = running.exit_codes()
             if any(code not in (None, 0) for code in codes):
@@ -110,36 +126,51 @@ class LocalLauncher:
             elif None not in codes:
                 self._end(running, "finished")
         waiting = [running for running in self._running if not running.started]
-        if waiting and all(running.is_ready() for running in waiting):
-            start_at = time.time() + START_DELAY_S
-            for running in waiting:
-                write_text(running.attempt.go, repr(start_at))
-                running.started = True
+        for batch in {running.batch for running in waiting}:
+            together = [running for running in waiting if running.batch == batch]
+            if all(running.is_ready() for running in together):
+                start_at = time.time() + START_DELAY_S
+                for running in together:
+                    write_text(running.attempt.go, repr(start_at))
+                    running.started = True
 
     def num_running(self) -> int:
         """Members whose processes run."""
         return len(self._running)
 
     def cancel(self) -> None:
-        """All processes have ended; SIGTERM first, SIGKILL after a grace."""
+        """All processes have ended, SIGTERM first, SIGKILL after a grace; each member's end is recorded."""
         for running in self._running:
-            for process in running.processes:
-                process.terminate()
+            running.ending = running.ending or "stopped"
+        _stop_all([process for running in self._running for process in running.processes])
+        failure: OSError | None = None
         for running in list(self._running):
-            self._end(running, "stopped")
+            try:
+                self._record_end(running)
+            except OSError as error:  # one record that cannot be written must not cost the others theirs
+                failure = error
+        if failure is not None:
+            raise failure
 
     def _end(self, running: _Running, state: str) -> None:
-        self._running.remove(running)
-        codes_at_first = running.exit_codes()
+        running.ending, running.codes_at_first = state, running.exit_codes()
         _stop_all(running.processes)
+        self._record_end(running)
+
+    def _record_end(self, running: _Running) -> None:
+        """exit.json says how the member ended; only then is the member forgotten."""
         reason = None
-        if state == "failed":
-            reason = explain_failure(running.attempt, codes_at_first)
-        elif state == "stopped":
+        if running.ending == "failed":
+            reason = explain_failure(running.attempt, running.codes_at_first)
+        elif running.ending == "stopped":
             reason = "stopped with the run"
-        codes = {str(rank): code for rank, code in enumerate(running.exit_codes())}
-        record = {"state": state, "reason": reason, "exit_codes": codes}
-        write_from_reserve(running.record.folder.reserve, lambda: write_json(running.attempt.exit, record))
+        codes = running.exit_codes()
+        if DISK_FULL in codes:
+            self.broken = "the disk is full"
+        record = {"state": running.ending, "reason": reason, "exit_codes": dict(enumerate(codes))}
+        reserve = running.record.folder.reserve("exit")
+        write_from_reserve(reserve, lambda: write_json(running.attempt.exit, record))
+        self._running.remove(running)
 
 
 def _stop_all(processes: list[subprocess.Popen[bytes]]) -> None:

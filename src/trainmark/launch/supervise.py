@@ -12,6 +12,8 @@ def run_jobs(launcher: Launcher, records: list[JobRecord], on_poll: Callable[[],
     waiting = list(records)
     try:
         while waiting or launcher.num_running():
+            if launcher.broken:
+                waiting = []
             waiting = [record for record in waiting if not _start(launcher, record)]
             launcher.poll()
             on_poll()

@@ -21,7 +21,7 @@ def pin_to(cores: tuple[int, ...]) -> None:
 
 
 def check_affinity(cores: tuple[int, ...], threads: int, threads_running: int) -> dict[str, Any]:
-    """What was asked, what is so, and whether they agree: cores of every thread of this process, and thread count."""
+    """What was asked, what is so, and whether they agree: the cores that any thread may use, and the thread count."""
     allowed = set(os.sched_getaffinity(0))
     for task in Path("/proc/self/task").iterdir():
         try:

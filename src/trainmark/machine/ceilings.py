@@ -49,15 +49,17 @@ def measure_here(seconds: float) -> dict[str, Any]:
 def _kernels(device: torch.device) -> Iterator[tuple[str, float, Kernel]]:
     on_cpu = device.type == "cpu"
     size = 1024 if on_cpu else 8192
-    a, b = torch.randn(size, size, device=device), torch.randn(size, size, device=device)
+    # A generator of its own: measuring must not move the random numbers that training draws.
+    random = torch.Generator(device).manual_seed(0)
+    a, b = (torch.randn(size, size, device=device, generator=random) for _ in range(2))
     yield f"torch.mm {size}", 2.0 * size**3, lambda: torch.mm(a, b)
     if on_cpu:
         # numpy brings its own BLAS, which beats torch's on some processors.
         left, right = a.numpy().copy(), b.numpy().copy()
         yield f"numpy.matmul {size}", 2.0 * size**3, lambda: np.matmul(left, right)
     batch, channels, width = (8, 128, 28) if on_cpu else (128, 256, 56)
-    x = torch.randn(batch, channels, width, width, device=device)
-    weight = torch.randn(channels, channels, 3, 3, device=device)
+    x = torch.randn(batch, channels, width, width, device=device, generator=random)
+    weight = torch.randn(channels, channels, 3, 3, device=device, generator=random)
     flop = 2.0 * 9 * channels * channels * width * width * batch
     yield "convolution 3x3 NCHW", flop, lambda: F.conv2d(x, weight, padding=1)
     x_last = x.to(memory_format=torch.channels_last)

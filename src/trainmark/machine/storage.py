@@ -9,7 +9,7 @@ from pathlib import Path
 from trainmark.spec.errors import StorageError
 from trainmark.spec.units import show_bytes
 
-RESERVE_BYTES = 512 * 1024
+RESERVE_BYTES = 256 * 1024
 
 
 def check_space(folder: Path, needed_bytes: int) -> None:
@@ -25,7 +25,8 @@ def check_space(folder: Path, needed_bytes: int) -> None:
 
 def keep_reserve(path: Path) -> None:
     """A file of real bytes that can be given up when the disk is full (zeros might be stored as a hole)."""
-    path.write_bytes(os.urandom(RESERVE_BYTES))
+    if not path.exists():
+        path.write_bytes(os.urandom(RESERVE_BYTES))
 
 
 def write_from_reserve(reserve: Path, write: Callable[[], None]) -> None:

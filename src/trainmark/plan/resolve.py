@@ -49,7 +49,7 @@ def _read_toml(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         raise ConfigError(f"There is no file {path}. Give the path of a TOML file.") from None
     except IsADirectoryError:
-        raise ConfigError(f"{path} is a folder, not a TOML file. A run's own file is {path / 'config.toml'}.") from None
+        raise ConfigError(f"{path} is a folder, not a TOML file. Give the path of a file.") from None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigError(f"{path} cannot be read as TOML: {error}. Correct the file and try again.") from None
 
@@ -117,16 +117,20 @@ def _validate(
 
 def _explain(error: ErrorDetails, model: type[BaseModel], choices: list[Choices], prefix: tuple[str, ...] = ()) -> str:
     """One line: where the setting came from, which it is, what is wrong, what was got, what to do."""
-    path = error["loc"]
+    path, what = error["loc"], error["msg"].removeprefix("Value error, ")
     key = ".".join([*prefix, *(str(part) for part in path)])
     source = _source_of((*prefix, *path), choices)
     if error["type"] == "extra_forbidden":
         known = _keys_beside(model, path)
         hint = closest(str(path[-1]), known) or f" Known here: {', '.join(known)}."
         return f"{source}: there is no setting '{key}'.{hint}"
+    if error["type"] == "model_type":
+        return f"{source}: '{key}' is a section with settings of its own, but got {error['input']!r}."
+    if not key:
+        return f"{source}: {what}. Correct it and try again."
     if error["type"] == "missing":
         return f"{source}: the setting '{key}' is missing. Add it."
-    return f"{source}: '{key}' is wrong: {error['msg']}, but got {error['input']!r}. Change it and try again."
+    return f"{source}: '{key}' is wrong: {what}, but got {error['input']!r}. Change it and try again."
 
 
 def _source_of(path: tuple[int | str, ...], choices: list[Choices]) -> str:

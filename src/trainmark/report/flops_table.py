@@ -15,7 +15,7 @@ def print_flops(counts: dict[str, Any]) -> None:
     console.print(f"{counts['model']}, input {shape}: {counts['parameters']:,} parameters, FLOPs per sample")
     for convention, count in counts["conventions"].items():
         console.print(f"\n[bold]{convention}[/bold]: {count['rule']}")
-        table = Table(box=None, show_header=False, pad_edge=False)
+        table = Table("operator, in one training step", "", box=None, pad_edge=False)
         for operator, flop in sorted(count["operators"].items(), key=lambda item: -item[1]):
             table.add_row(operator, with_prefix(flop, "FLOP"))
         table.add_section()

@@ -1,5 +1,6 @@
 """Progress while members train: a live table on a terminal, a plain line now and then elsewhere."""
 
+import math
 import time
 from collections.abc import Callable
 from types import TracebackType
@@ -39,6 +40,13 @@ class LiveProgress:
         now = time.monotonic()
         if now < self._next:
             return
+        try:
+            self._show(now, folder, read)
+        except (OSError, SystemExit):
+            # Nobody reads any more (rich ends a program for that); a run is worth more than its progress lines.
+            self._next = math.inf
+
+    def _show(self, now: float, folder: RunFolder, read: Callable[[], list[MemberProgress]]) -> None:
         if self._next == 0.0:
             self._console.print(f"run {folder.run_id} in {folder.path}", soft_wrap=True, highlight=False)
         if self._console.is_terminal:
@@ -52,4 +60,4 @@ class LiveProgress:
         if self._live is None:
             self._live = Live(console=self._console, auto_refresh=False, transient=True)
             self._live.start()
-        self._live.update(progress_table(members), refresh=True)
+        self._live.update(progress_table(members, most_rows=max(1, self._console.height - 4)), refresh=True)

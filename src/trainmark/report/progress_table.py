@@ -11,7 +11,7 @@ from trainmark.spec.units import show_duration
 MOST_ROWS = 16
 
 
-def progress_table(members: list[MemberProgress]) -> Table:
+def progress_table(members: list[MemberProgress], most_rows: int = MOST_ROWS) -> Table:
     """One row a member; of a large ensemble those that train now, and a count of the others."""
     table = Table(
         "member",
@@ -26,8 +26,8 @@ def progress_table(members: list[MemberProgress]) -> Table:
         pad_edge=False,
     )
     shown = members
-    if len(members) > MOST_ROWS:
-        shown = [member for member in members if member.state not in ("waiting", "finished")][:MOST_ROWS]
+    if len(members) > most_rows:
+        shown = [member for member in members if member.state not in ("waiting", "finished")][:most_rows]
         table.title = count_states(members)
     for member in shown:
         done = member.epochs if member.state == "finished" else member.epoch
@@ -54,7 +54,7 @@ def progress_line(members: list[MemberProgress]) -> str:
     training = [member for member in members if member.state == "training"][:4]
     parts = [count_states(members)]
     for member in training:
-        text = f"member {member.member} epoch {member.epoch + 1}/{member.epochs}"
+        text = f"member {member.member} epoch {min(member.epoch + 1, member.epochs)}/{member.epochs}"
         if member.loss is not None and member.samples_per_s is not None and member.seconds_left is not None:
             text += f" loss {member.loss:.3f} {member.samples_per_s:.0f} samples/s, "
             text += f"{show_duration(member.seconds_left)} left"

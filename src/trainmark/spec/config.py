@@ -13,18 +13,24 @@ class Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
-class EnsembleConfig(Section):
+class StrictSection(Section):
+    """A section whose values are taken as they are: "3" is no number, and 1 is not true."""
+
+    model_config = ConfigDict(strict=True)
+
+
+class EnsembleConfig(StrictSection):
     """How many base models, trained by how many workers each (Eq. 5)."""
 
-    members: int | None = Field(None, ge=1, description="base models in the ensemble (M)")
-    workers: int | None = Field(None, ge=1, description="workers that train one member together (P)")
-    system_scale: int | None = Field(None, ge=1, description="workers in all: members × workers (Eq. 5)")
+    members: int | None = Field(None, ge=1, le=1_000_000, description="base models in the ensemble (M)")
+    workers: int | None = Field(None, ge=1, le=1_000_000, description="workers that train one member together (P)")
+    system_scale: int | None = Field(None, ge=1, le=1_000_000, description="workers in all: members × workers (Eq. 5)")
     bootstrap: Literal["poisson", "multinomial", "none"] = Field(
         "poisson", description="how a member's training samples are drawn"
     )
 
 
-class TrainConfig(Section):
+class TrainConfig(StrictSection):
     """The recipe: how each member is trained."""
 
     epochs: int = Field(ge=1, description="passes over the member's bootstrap")
@@ -45,17 +51,17 @@ class TrainConfig(Section):
     )
 
 
-class EvaluateConfig(Section):
+class EvaluateConfig(StrictSection):
     """How quality is measured and what it is measured against."""
 
-    target_quality: float = Field(gt=0, description="quality that VFLOPS is weighed against (Eq. 8)")
-    exponent: float = Field(ge=0, description="n of Eq. 8, the sensitivity of VFLOPS to quality")
+    target_quality: float = Field(ge=0.001, description="quality that VFLOPS is weighed against (Eq. 8)")
+    exponent: float = Field(ge=0, le=100, description="n of Eq. 8, the sensitivity of VFLOPS to quality")
     every_epochs: int = Field(1, ge=1, description="epochs between evaluations; the last epoch is always evaluated")
     batch_size: int = Field(250, ge=1, description="samples per evaluation step")
     out_of_bag: bool = Field(True, description="also predict the samples each member has not seen")
 
 
-class LaunchConfig(Section):
+class LaunchConfig(StrictSection):
     """How the members' jobs are started."""
 
     launcher: str = Field("local", description="name from `trainmark list launchers`")
@@ -66,14 +72,14 @@ class LaunchConfig(Section):
     checkpoint_epochs: int = Field(1, ge=0, description="epochs between checkpoints; 0 writes none")
 
 
-class MeasureConfig(Section):
+class MeasureConfig(StrictSection):
     """What is measured beside the training itself."""
 
     ceiling: bool = Field(True, description="measure what the cores can do, just before training")
     ceiling_seconds: float = Field(0.3, gt=0, description="time given to each ceiling kernel")
 
 
-class RunConfig(Section):
+class RunConfig(StrictSection):
     """All choices of one run; stored with its Result and enough to repeat it."""
 
     workload: str = Field(description="name from `trainmark list workloads`")

@@ -1,9 +1,10 @@
-"""A RunConfig as config.toml, and back."""
+"""A RunConfig as config.toml, and back; a Site as site.toml."""
 
 import tomllib
 from pathlib import Path
 
 from trainmark.spec.config import RunConfig
+from trainmark.spec.site import Site
 
 
 def config_text(config: RunConfig) -> str:
@@ -11,6 +12,13 @@ def config_text(config: RunConfig) -> str:
     import tomli_w
 
     return tomli_w.dumps(config.model_dump(exclude_none=True))
+
+
+def site_text(site: Site) -> str:
+    """The TOML text of a site, for `--site`."""
+    import tomli_w
+
+    return tomli_w.dumps(site.model_dump(exclude_none=True))
 
 
 def read_config(path: Path) -> RunConfig:

@@ -1,6 +1,5 @@
 """The errors that users see: one line that says what is wrong, what was got and what to do."""
 
-EXIT_DONE = 0
 EXIT_RUN_FAILED = 1
 EXIT_WRONG_INPUT = 2
 EXIT_INTERRUPTED = 130

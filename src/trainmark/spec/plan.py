@@ -23,6 +23,11 @@ class Job(NamedTuple):
     lane: int
     ranks: tuple[Rank, ...]
 
+    @property
+    def is_first_of_lane(self) -> bool:
+        """Whether no member was planned before this one on the same slots."""
+        return self.member == self.lane
+
 
 @dataclass(frozen=True)
 class Plan:

@@ -14,7 +14,7 @@ from trainmark.spec.errors import UnknownNameError
 
 def closest(name: str, known: list[str]) -> str:
     """A hint that names the nearest known name, or nothing when none is near."""
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
     return f" Did you mean '{near[0]}'?" if near else ""
 
 

@@ -2,19 +2,15 @@
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
+
+from trainmark.spec.config import Section
 
 Status = Literal["measured", "derived", "unavailable", "predicted"]
 Better = Literal["higher", "lower", "neither"]
 
 
-class Record(BaseModel):
-    """A frozen record; keys it does not know are refused."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-
-class Metric(Record):
+class Metric(Section):
     """One figure. It is either there with its value, or unavailable with its reason."""
 
     value: float | None
@@ -38,7 +34,7 @@ class Metric(Record):
         return self
 
 
-class MemberResult(Record):
+class MemberResult(Section):
     """What became of one member."""
 
     member: int
@@ -53,7 +49,7 @@ class MemberResult(Record):
     metrics: dict[str, Metric] = Field(default_factory=dict)
 
 
-class Result(Record):
+class Result(Section):
     """The product of a run: result.json."""
 
     schema_: Literal["trainmark.result/1"] = Field("trainmark.result/1", alias="schema")
@@ -70,8 +66,6 @@ class Result(Record):
     members: list[MemberResult]
     warnings: list[str]
     provenance: dict[str, Any]
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, populate_by_name=True)
 
     def as_json(self) -> str:
         """The text of result.json."""

@@ -76,6 +76,11 @@ class RunFolder:
         return self.path / "config.toml"
 
     @property
+    def site(self) -> Path:
+        """The Site on which the run was planned."""
+        return self.path / "site.toml"
+
+    @property
     def plan(self) -> Path:
         """The Plan."""
         return self.path / "plan.json"
@@ -90,10 +95,9 @@ class RunFolder:
         """Which process works on this run now."""
         return self.path / "launcher.json"
 
-    @property
-    def reserve(self) -> Path:
-        """Space kept back so that a Result can still be written on a full disk."""
-        return self.path / ".reserve"
+    def reserve(self, what: str) -> Path:
+        """Space kept back so that the end of a run ("exit", "result") can still be written on a full disk."""
+        return self.path / f".reserve-{what}"
 
     @property
     def bootstrap(self) -> Path:

@@ -12,7 +12,7 @@ class Slot(Section):
     """The place of one worker on a node: its own cores and, where there is one, its accelerator."""
 
     cores: tuple[int, ...] = Field(min_length=1)
-    accelerator: int | None = None
+    accelerator: int | None = Field(None, ge=0)
 
     @field_validator("cores", mode="before")
     @classmethod
@@ -34,6 +34,8 @@ class NodeGroup(Section):
             raise ValueError(f"{len(self.names)} names for {self.count} nodes; give one name per node or none")
         seen: set[int] = set()
         for slot in self.slots:
+            if len(set(slot.cores)) < len(slot.cores):
+                raise ValueError(f"a slot names a core twice: {slot.cores}")
             shared = seen & set(slot.cores)
             if shared:
                 raise ValueError(f"core {show_cores(tuple(shared))} is in two slots; each slot needs its own cores")

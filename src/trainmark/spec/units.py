@@ -58,8 +58,9 @@ def show_cores(cores: tuple[int, ...]) -> str:
 def parse_cores(text: str) -> tuple[int, ...]:
     """The cores of a Linux list such as `0-3,8`."""
     cores: list[int] = []
-    for part in text.strip().split(","):
-        if part:
-            first, _, last = part.partition("-")
-            cores.extend(range(int(first), int(last or first) + 1))
+    for part in text.strip().split(",") if text.strip() else ():
+        first, dash, last = part.strip().partition("-")
+        if not first.isdigit() or (dash and not last.isdigit()) or not 0 <= int(last or first) - int(first) < 65536:
+            raise ValueError(f"'{part}' is no core or range of cores; write them like 0-3,8")
+        cores.extend(range(int(first), int(last or first) + 1))
     return tuple(cores)

@@ -47,7 +47,7 @@ def find_run(name: str, runs_dir: Path) -> RunFolder:
     runs = all_runs(runs_dir)
     if not runs:
         raise RunNotFoundError(
-            f"There are no runs in {runs_dir}. Start one with: trainmark run, or name another folder with --runs-dir."
+            f"There are no runs in {runs_dir.resolve()}. Start one with: trainmark run, or name another --runs-dir."
         )
     if name == "latest":
         return runs[-1]
@@ -56,7 +56,7 @@ def find_run(name: str, runs_dir: Path) -> RunFolder:
         return matches[0]
     if not matches:
         raise RunNotFoundError(
-            f"No run in {runs_dir} is called '{name}'. "
+            f"No run in {runs_dir.resolve()} is called '{name}'. "
             f"See them with: trainmark results; the newest is {runs[-1].run_id}."
         )
     raise RunNotFoundError(
@@ -65,14 +65,16 @@ def find_run(name: str, runs_dir: Path) -> RunFolder:
 
 
 def read_result(folder: RunFolder) -> Result | None:
-    """The stored Result, or nothing where the run has not ended."""
+    """The stored Result, or nothing where the run has not ended, or members were tried again since."""
     if not folder.result.exists():
         return None
     try:
-        return Result.model_validate_json(folder.result.read_text(encoding="utf-8"))
-    except ValidationError as error:
-        first = error.errors()[0]
+        result = Result.model_validate_json(folder.result.read_bytes())
+    except (OSError, ValueError) as error:
+        reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
         raise RunNotFoundError(
-            f"{folder.result} is not a Result of this version: {'.'.join(map(str, first['loc']))}: {first['msg']}. "
+            f"{folder.result} cannot be read as a Result: {reason}. "
             "Move it away; trainmark show then collects it anew from the events."
         ) from None
+    is_current = all(folder.num_attempts(member.member) == member.attempts for member in result.members)
+    return result if is_current else None

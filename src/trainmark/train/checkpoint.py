@@ -2,10 +2,12 @@
 
 import io
 from pathlib import Path
+from pickle import UnpicklingError
 
 import torch
 from torch import nn
 
+from trainmark.spec.errors import TrainmarkError
 from trainmark.spec.files import write_atomically
 from trainmark.spec.run_folder import RunFolder
 
@@ -40,8 +42,13 @@ def load_checkpoint(
 ) -> tuple[int, int]:
     """Model and optimizer are as they were; the epoch and the step to go on with come back."""
     # weights_only: a checkpoint is data and can never run code.
-    state = torch.load(path, map_location=device, weights_only=True)
-    model.load_state_dict(state["model"])
-    optimizer.load_state_dict(state["optimizer"])
-    torch.set_rng_state(state["random_state"].cpu())
-    return int(state["next_epoch"]), int(state["next_step"])
+    try:
+        state = torch.load(path, map_location=device, weights_only=True)
+        model.load_state_dict(state["model"])
+        optimizer.load_state_dict(state["optimizer"])
+        torch.set_rng_state(state["random_state"].cpu())
+        return int(state["next_epoch"]), int(state["next_step"])
+    except (RuntimeError, ValueError, LookupError, EOFError, UnpicklingError) as error:
+        raise TrainmarkError(
+            f"The checkpoint {path} is damaged ({type(error).__name__}). Remove it; the next attempt does without."
+        ) from error

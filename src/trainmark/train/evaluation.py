@@ -60,5 +60,4 @@ def _predict(trainee: Trainee, batches: ResidentBatches, indices: Order) -> NDAr
             trainee.task.predictions(trainee.model(samples))
             for samples in batches.in_order(shares[trainee.rank], trainee.config.evaluate.batch_size)
         ]
-    mine = torch.cat(parts).clone()
-    return gather_rows(mine, [len(share) for share in shares]).cpu().numpy().astype(np.float32)
+    return gather_rows(torch.cat(parts), [len(share) for share in shares]).cpu().numpy().astype(np.float32)

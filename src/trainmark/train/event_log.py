@@ -13,6 +13,7 @@ class EventLog:
     """Appends events to one file; a line is one unbuffered write, so a kill never tears an earlier line."""
 
     def __init__(self, path: Path) -> None:
+        self._is_torn = False
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             self._file = path.open("xb", buffering=0)
@@ -26,6 +27,9 @@ class EventLog:
         assert kind in KINDS, kind
         event = {"kind": kind, "wall_s": time.time(), "monotonic_s": time.monotonic(), **fields}
         line = json.dumps(event, allow_nan=False, separators=(",", ":")).encode() + b"\n"
-        written = self._file.write(line)
-        if written != len(line):  # a nearly full disk takes a part of the line
-            self._file.write(line[written or 0 :])
+        if self._is_torn:  # what follows a torn line must not be lost with it
+            line = b"\n" + line
+        self._is_torn = True
+        while line:  # a nearly full disk takes a part of a line, and then refuses
+            line = line[self._file.write(line) or 0 :]
+        self._is_torn = False

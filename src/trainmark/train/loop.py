@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from trainmark.data.epochs import epoch_order, rank_batches, steps_per_epoch
+from trainmark.data.epochs import epoch_order, rank_batches
 from trainmark.spec.run_folder import AttemptFolder
 from trainmark.spec.schedule import Progress
 from trainmark.train.checkpoint import save_checkpoint
@@ -42,7 +42,7 @@ def _train_epoch(trainee: Trainee, recorder: StepRecorder, epoch: int, step: int
     config = trainee.config
     order = epoch_order(trainee.counts, config.seed, trainee.member, epoch)
     rows = rank_batches(order, trainee.rank, trainee.workers, config.train.batch_size)
-    rates = _learning_rates(trainee, len(order), step, len(rows))
+    rates = _learning_rates(trainee, step, len(rows))
     trainee.shared_model.train()
     batches = trainee.train_batches.take(rows)
     recorder.start_epoch(epoch, step)
@@ -70,9 +70,9 @@ def _step(trainee: Trainee, inputs: Tensor, targets: Tensor, rate: float) -> Ten
     return loss.detach()
 
 
-def _learning_rates(trainee: Trainee, num_draws: int, first_step: int, steps: int) -> Iterator[float]:
+def _learning_rates(trainee: Trainee, first_step: int, steps: int) -> Iterator[float]:
+    """The rate of each of an epoch's steps."""
     train = trainee.config.train
-    per_epoch = steps_per_epoch(num_draws, trainee.workers, train.batch_size)
     for step in range(first_step, first_step + steps):
-        progress = Progress(step, per_epoch, train.epochs * per_epoch, trainee.workers * train.batch_size)
+        progress = Progress(step, steps, train.epochs * steps, trainee.workers * train.batch_size)
         yield trainee.schedule(progress, train)

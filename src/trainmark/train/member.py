@@ -37,8 +37,10 @@ def train_member(record: JobRecord, rank: Rank, attempt_number: int, log: EventL
     first_epoch, first_step = _resume(trainee, record, attempt_number, log)
     if supervised:
         wait_for_go(attempt, rank.rank)
-    if record.config.measure.ceiling:
+    if record.config.measure.ceiling and record.job.is_first_of_lane:
         log.write("ceiling", **measure_ceiling(device, record.config.measure.ceiling_seconds))
+        if device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats()
     barrier()
     log.write("run_start", epoch=first_epoch)
     quality = train(trainee, attempt, log, first_epoch, first_step)
@@ -62,6 +64,7 @@ def _set_up_process(record: JobRecord, rank: Rank, log: EventLog) -> torch.devic
         torch.backends.cudnn.allow_tf32 = False
         torch.backends.cuda.matmul.allow_tf32 = False
         torch.backends.cudnn.benchmark = True
+    torch.ones(2**20).add_(1)  # large enough for all threads, so that they exist when their cores are checked
     log.write(
         "rank_started",
         host=socket.gethostname(),

@@ -1,6 +1,5 @@
 """The workers of one member find each other and act together."""
 
-import os
 import time
 import warnings
 from datetime import timedelta
@@ -29,15 +28,15 @@ def join_group(rank: Rank, workers: int, attempt: AttemptFolder, device: torch.d
 
 def _open_store(rank: Rank, workers: int, attempt: AttemptFolder) -> Store:
     """Rank 0 opens a port that the system chooses and leaves it in a file: no port can be taken twice."""
-    if "MASTER_ADDR" in os.environ:
-        address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
-        return TCPStore(address, port, workers, is_master=rank.rank == 0, timeout=TIMEOUT)
     address = "127.0.0.1"
     if rank.rank == 0:
         store = TCPStore(address, 0, workers, is_master=True, timeout=TIMEOUT, wait_for_workers=False)
         write_json(attempt.rendezvous, {"address": address, "port": store.port})
         return store
+    deadline = time.monotonic() + TIMEOUT.total_seconds()
     while not attempt.rendezvous.exists():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"rank 0 did not say within {TIMEOUT} how to reach it")
         time.sleep(POLL_S)
     port = read_json(attempt.rendezvous)["port"]
     return TCPStore(address, port, workers, is_master=False, timeout=TIMEOUT)

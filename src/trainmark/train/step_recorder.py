@@ -11,6 +11,7 @@ from trainmark.spec.errors import TrainmarkError
 from trainmark.train.event_log import EventLog
 
 SECONDS_BETWEEN_BLOCKS = 1.0
+MOST_PENDING = 65536  # steps that a GPU may be behind the host
 
 
 class DivergedError(TrainmarkError):
@@ -26,6 +27,9 @@ class StepRecorder:
         self._waits_ns: list[int] = []
         self._ends: list[Any] = []
         self._losses: list[Tensor] = []
+        # Losses of a GPU travel to pinned memory behind their step, so that reading them waits for nothing.
+        self._pinned = torch.empty(MOST_PENDING, pin_memory=True) if self._on_gpu else torch.empty(0)
+        self._added = 0
         self._last_end: Any = None
         self._epoch = 0
         self._first_step = 0
@@ -43,9 +47,9 @@ class StepRecorder:
     def add(self, wait_ns: int, loss: Tensor) -> None:
         """A step ended now; it had waited `wait_ns` for its batch."""
         start = time.perf_counter_ns()
+        self._losses.append(self._bring_to_host(loss))
         self._ends.append(self._stamp())
         self._waits_ns.append(wait_ns)
-        self._losses.append(loss)
         if start - self._last_block_ns > SECONDS_BETWEEN_BLOCKS * 1e9:
             self._write_block(self._num_ended())
             self._last_block_ns = start
@@ -63,6 +67,17 @@ class StepRecorder:
             harness_s=self._harness_ns / 1e9,
         )
 
+    def _bring_to_host(self, loss: Tensor) -> Tensor:
+        if not self._on_gpu:
+            return loss
+        if len(self._ends) == MOST_PENDING:  # the GPU is far behind; nothing may be overwritten
+            self._ends[0].synchronize()
+            self._write_block(self._num_ended())
+        place = self._pinned[self._added % MOST_PENDING]
+        self._added += 1
+        place.copy_(loss, non_blocking=True)
+        return place
+
     def _stamp(self) -> Any:
         if not self._on_gpu:
             return time.perf_counter_ns()
@@ -74,7 +89,7 @@ class StepRecorder:
         """How many steps the device has finished; a GPU runs behind the host."""
         if not self._on_gpu:
             return len(self._ends)
-        return sum(1 for event in self._ends if event.query())
+        return next((i for i, event in enumerate(self._ends) if not event.query()), len(self._ends))
 
     def _seconds_between(self, start: Any, end: Any) -> float:
         seconds: float = start.elapsed_time(end) / 1e3 if self._on_gpu else (end - start) / 1e9

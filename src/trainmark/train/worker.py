@@ -29,14 +29,11 @@ def main(argv: list[str] | None = None) -> None:
     if arguments.supervised_by is not None:
         _end_with(arguments.supervised_by)
     signal.signal(signal.SIGTERM, _on_sigterm)
-    record = read_job_record(arguments.job)
-    rank = record.job.ranks[arguments.rank]
-    attempt = record.folder.attempt(record.job.member, arguments.attempt)
+    log: EventLog | None = None
     try:
-        log = EventLog(attempt.rank_events(rank.rank))
-    except TrainmarkError as error:
-        sys.exit(f"trainmark: {error}")
-    try:
+        record = read_job_record(arguments.job)
+        rank = record.job.ranks[arguments.rank]
+        log = EventLog(record.folder.attempt(record.job.member, arguments.attempt).rank_events(rank.rank))
         pin_to(rank.cores)  # before torch is imported: its threads inherit the cores
         from trainmark.train.member import train_member
 
@@ -58,6 +55,7 @@ def _parse(argv: list[str] | None) -> argparse.Namespace:
 
 
 def _on_sigterm(signum: int, frame: FrameType | None) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once is enough: a second one would cut the ending short
     raise StoppedError
 
 
@@ -68,14 +66,16 @@ def _end_with(launcher_pid: int) -> None:
         os._exit(STOPPED)
 
 
-def _end(error: BaseException, log: EventLog) -> None:
+def _end(error: BaseException, log: EventLog | None) -> None:
     """Leaves the error in the events and the log, and ends at once: cleaning up a broken process group can hang."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     code = STOPPED if isinstance(error, StoppedError) else DISK_FULL if is_disk_full(error) else FAILED
     text = "".join(traceback.format_exception(error))
     message = "stopped by SIGTERM" if code == STOPPED else _one_line(error)
     try:
-        log.write("failed", error=message, type=type(error).__name__, traceback=text)
-        sys.stderr.write(text)
+        sys.stderr.write(f"trainmark: {message}\n" if isinstance(error, TrainmarkError) else text)
+        if log is not None:
+            log.write("failed", error=message, type=type(error).__name__, traceback=text)
         sys.stderr.flush()
     except OSError:  # the disk is full or gone; the exit code still tells
         pass

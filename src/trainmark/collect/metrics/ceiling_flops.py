@@ -16,7 +16,9 @@ def compute(measured: Measured) -> Metric:
         return unavailable(UNIT, BETTER, "not measured: measure.ceiling is false")
     of_lanes: dict[int, list[float]] = defaultdict(list)
     kernels: dict[str, int] = defaultdict(int)
-    for member in measured.finished:
+    for member in measured.members:
+        if not member.events:
+            continue
         found = [member.one("ceiling", rank.rank) for rank in member.job.ranks]
         ceilings = [event for event in found if event is not None]
         if len(ceilings) == len(found):
@@ -24,7 +26,7 @@ def compute(measured: Measured) -> Metric:
             for event in ceilings:
                 kernels[event["kernel"]] += 1
     if len(of_lanes) < len({member.job.lane for member in measured.members}):
-        return unavailable(UNIT, BETTER, "not every lane of workers has a finished member that measured its ceiling")
+        return unavailable(UNIT, BETTER, "not on every lane a member came so far as to measure the ceiling")
     return Metric(
         value=sum(statistics.median(values) for values in of_lanes.values()),
         unit=UNIT,
@@ -33,7 +35,7 @@ def compute(measured: Measured) -> Metric:
         n=sum(len(values) for values in of_lanes.values()),
         samples_ref=measured.samples_ref,
         detail={
-            "precision": "fp32",
+            "precision": measured.config.train.precision,
             "kernel": max(kernels, key=lambda name: kernels[name]),
             "kernels_that_won": dict(kernels),
             "lanes": len(of_lanes),

@@ -12,6 +12,8 @@ def compute(measured: Measured) -> Metric:
     """The share of training time spent waiting for the next batch, in steady state."""
     if not measured.finished:
         return unavailable(UNIT, BETTER, NO_MEMBER)
+    if any(rank.accelerator is not None for member in measured.finished for rank in member.job.ranks):
+        return unavailable(UNIT, BETTER, "on an accelerator the host runs ahead, so its waiting is not the device's")
     waits = [member.wait_s[member.steady.warmup_steps :] for member in measured.finished]
     steps = [member.step_s[member.steady.warmup_steps :] for member in measured.finished]
     return Metric(

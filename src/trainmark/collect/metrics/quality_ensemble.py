@@ -15,8 +15,10 @@ def compute(measured: Measured) -> Metric:
     loaded = [member.load_predictions() for member in measured.finished]
     combined = measured.quality.combine([arrays["eval_predictions"] for arrays in loaded])
     labels = loaded[0]["eval_labels"]
+    score = measured.quality.score(combined, labels)
     return Metric(
-        value=measured.quality.score(combined, labels),
+        value=score,
+        ci95=measured.quality.interval(score, len(labels)),
         unit=UNIT,
         better=BETTER,
         status="measured",

@@ -18,7 +18,7 @@ def compute(measured: Measured) -> Metric:
         return unavailable(UNIT, BETTER, "not measured: evaluate.out_of_bag is false")
     if measured.config.ensemble.bootstrap == "none":
         return unavailable(UNIT, BETTER, "without a bootstrap every member sees every sample")
-    sums: dict[int, list[np.ndarray]] = {}
+    predictions_of: dict[int, list[np.ndarray]] = {}
     labels: dict[int, int] = {}
     for member in measured.finished:
         arrays = member.load_predictions()
@@ -28,13 +28,15 @@ def compute(measured: Measured) -> Metric:
             arrays["oob_labels"].tolist(),
             strict=True,
         ):
-            sums.setdefault(index, []).append(prediction)
+            predictions_of.setdefault(index, []).append(prediction)
             labels[index] = label
-    if not sums:
+    if not predictions_of:
         return unavailable(UNIT, BETTER, "every sample was drawn by every member")
-    combined = np.array([measured.quality.combine(predictions) for predictions in sums.values()])
+    combined = np.array([measured.quality.combine(predictions) for predictions in predictions_of.values()])
+    score = measured.quality.score(combined, np.array(list(labels.values())))
     return Metric(
-        value=measured.quality.score(combined, np.array(list(labels.values()))),
+        value=score,
+        ci95=measured.quality.interval(score, len(labels)),
         unit=UNIT,
         better=BETTER,
         status="measured",

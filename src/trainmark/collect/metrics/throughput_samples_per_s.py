@@ -4,7 +4,7 @@ import numpy as np
 
 from trainmark.collect.measured import Measured
 from trainmark.collect.reasons import NO_MEMBER
-from trainmark.collect.statistics import batch_rates, mean_interval, summary
+from trainmark.collect.statistics import mean_interval, pooled_rates, summary
 from trainmark.spec.result import Better, Metric, unavailable
 
 UNIT = "samples/s"
@@ -19,10 +19,11 @@ def compute(measured: Measured) -> Metric:
     global_batch = measured.config.train.batch_size * measured.plan.workers_per_member
     steady = [member.step_s[member.steady.warmup_steps :] for member in measured.finished]
     of_members = np.array([global_batch * len(step_s) / step_s.sum() for step_s in steady])
-    batches = min(BATCHES, *(len(step_s) for step_s in steady), BATCHES)
-    rates = np.array([batch_rates(step_s, global_batch, batches) for step_s in steady]).mean(axis=0)
+    # All members' steps over all members' time, as Eq. 6 has it: a mean of rates would flatter slow members.
+    together = global_batch * sum(len(step_s) for step_s in steady) / sum(step_s.sum() for step_s in steady)
+    rates = pooled_rates(steady, global_batch, BATCHES)
     return Metric(
-        value=measured.concurrency * float(of_members.mean()),
+        value=measured.concurrency * float(together),
         unit=UNIT,
         better=BETTER,
         status="measured",

@@ -17,14 +17,18 @@ def compute(measured: Measured) -> Metric:
         return unavailable(
             UNIT, BETTER, f"member {', '.join(again)} needed several attempts, whose timings are never mixed"
         )
-    starts = [event["wall_s"] for member in measured.finished if (event := member.one("run_start"))]
+    if any(member.state not in ("finished", "failed") for member in measured.members):
+        return unavailable(UNIT, BETTER, "the run is not over")
+    # The time that a failed member took counts as well: it kept its cores from others.
+    starts = [event["wall_s"] for member in measured.members if (event := member.one("run_start"))]
     stops = [event["wall_s"] for member in measured.finished if (event := member.one("run_stop"))]
+    stops += [member.last_event_s for member in measured.members if member.state == "failed" and member.events]
     return Metric(
         value=max(stops) - min(starts),
         unit=UNIT,
         better=BETTER,
         status="measured",
-        n=len(stops),
+        n=len(measured.finished),
         samples_ref=measured.samples_ref,
-        detail={"members": len(stops), "of_members": measured.plan.members},
+        detail={"members": len(measured.finished), "of_members": measured.plan.members},
     )

@@ -2,7 +2,8 @@
 
 from trainmark.collect.measured import Measured
 from trainmark.collect.metrics import flops, quality_ensemble
-from trainmark.collect.scores import quality_coefficient
+from trainmark.collect.scores import quality_coefficient, vflops_score
+from trainmark.collect.statistics import product_interval
 from trainmark.spec.result import Better, Metric, unavailable
 
 UNIT = "FLOP/s"
@@ -15,13 +16,17 @@ def compute(measured: Measured) -> Metric:
     if speed.value is None or quality.value is None:
         return unavailable(UNIT, BETTER, speed.reason or quality.reason or "")
     evaluate = measured.config.evaluate
-    coefficient = quality_coefficient(quality.value, evaluate.target_quality, evaluate.exponent)
+    try:
+        coefficient = quality_coefficient(quality.value, evaluate.target_quality, evaluate.exponent)
+        value = vflops_score(speed.value, quality.value, evaluate.target_quality, evaluate.exponent)
+    except OverflowError:
+        return unavailable(UNIT, BETTER, "(quality / target)^exponent is too large to be a weight")
     return Metric(
-        value=coefficient * speed.value,
+        value=value,
         unit=UNIT,
         better=BETTER,
         status="derived",
-        ci95=None if speed.ci95 is None else (coefficient * speed.ci95[0], coefficient * speed.ci95[1]),
+        ci95=product_interval(value, (speed, 1.0), (quality, evaluate.exponent)),
         n=speed.n,
         samples_ref=speed.samples_ref,
         convention=speed.convention,

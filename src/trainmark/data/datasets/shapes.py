@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from trainmark.data.split import Split, SplitName
-from trainmark.spec.config import Section
+from trainmark.spec.config import StrictSection
 
 IMAGE_SIZE = 32
 NUM_CLASSES = 10
@@ -17,7 +17,7 @@ CHUNK = 250  # images drawn at a time: their arrays stay in the cache
 Array = NDArray[np.float32]
 
 
-class ShapesSettings(Section):
+class ShapesSettings(StrictSection):
     """How many images, and how hard they are to tell apart."""
 
     num_train: int = Field(4000, ge=1, description="training images")

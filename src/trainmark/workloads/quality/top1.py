@@ -1,5 +1,6 @@
 """Top-1 accuracy; the ensemble's prediction is the mean of its members' probabilities."""
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -13,6 +14,15 @@ class Top1:
     def score(predictions: NDArray[np.floating], labels: NDArray[np.integer]) -> float:
         """The share of samples whose most probable class is their label."""
         return float(np.mean(predictions.argmax(axis=1) == labels))
+
+    @staticmethod
+    def interval(score: float, num_samples: int) -> tuple[float, float]:
+        """The 95 % interval of a share seen in so many samples (Wilson 1927)."""
+        z2 = 1.959964**2
+        middle = (score + z2 / (2 * num_samples)) / (1 + z2 / num_samples)
+        spread = score * (1 - score) / num_samples + z2 / (4 * num_samples**2)
+        half = math.sqrt(z2 * spread) / (1 + z2 / num_samples)
+        return middle - half, middle + half
 
     @staticmethod
     def combine(members: Sequence[NDArray[np.floating]]) -> NDArray[np.floating]:

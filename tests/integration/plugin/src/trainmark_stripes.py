@@ -1,5 +1,7 @@
 """A workload of a third party: horizontal against vertical stripes, told apart by a linear model."""
 
+from dataclasses import replace
+
 import numpy as np
 from pydantic import Field
 
@@ -48,23 +50,36 @@ def build():
     return nn.Sequential(nn.Flatten(), nn.Linear(64, 2))
 
 
-WORKLOAD = Workload(
-    sizes={
-        "tiny": WorkloadSize(
-            model="trainmark_stripes:build",
-            dataset="trainmark_stripes:Stripes",
-            task="classification",
-            quality="top1",
-            target_quality=0.9,
-            exponent=3,
-            recipe={
-                "epochs": 2,
-                "batch_size": 10,
-                "optimizer": "sgd",
-                "learning_rate": 0.1,
-                "reference_batch_size": 10,
-                "schedule": "warmup-linear-scaling",
-            },
-        )
+class FailsOnRankOne:
+    """A task with a mistake that one worker alone meets."""
+
+    @staticmethod
+    def loss(outputs, targets):
+        """The mean cross-entropy, but not on rank 1."""
+        import torch.distributed as dist
+        import torch.nn.functional as F
+
+        if dist.get_rank() == 1:
+            raise ValueError("a bad sample")
+        return F.cross_entropy(outputs, targets)
+
+
+TINY = WorkloadSize(
+    model="trainmark_stripes:build",
+    dataset="trainmark_stripes:Stripes",
+    task="classification",
+    quality="top1",
+    target_quality=0.9,
+    exponent=3,
+    recipe={
+        "epochs": 2,
+        "batch_size": 10,
+        "optimizer": "sgd",
+        "learning_rate": 0.1,
+        "reference_batch_size": 10,
+        "schedule": "warmup-linear-scaling",
     },
 )
+
+WORKLOAD = Workload(sizes={"tiny": TINY})
+BROKEN = Workload(sizes={"tiny": replace(TINY, task="trainmark_stripes:FailsOnRankOne")})

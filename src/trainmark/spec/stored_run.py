@@ -1,0 +1,30 @@
+"""The config and plan of a stored run, or one line that says what is wrong with its folder."""
+
+from zipfile import BadZipFile
+
+from trainmark.spec.config import RunConfig
+from trainmark.spec.config_file import read_config
+from trainmark.spec.errors import RunNotFoundError
+from trainmark.spec.files import read_json
+from trainmark.spec.plan import Plan, plan_from_json
+from trainmark.spec.run_folder import RunFolder
+
+# What reading files that somebody may have cut, edited or removed can raise.
+DAMAGE = (OSError, ValueError, LookupError, TypeError, ArithmeticError, BadZipFile)
+
+
+def read_stored(folder: RunFolder) -> tuple[RunConfig, Plan]:
+    """What `stage` wrote."""
+    try:
+        return read_config(folder.config), plan_from_json(read_json(folder.plan))
+    except DAMAGE as error:
+        raise damaged(folder, error) from error
+
+
+def damaged(folder: RunFolder, error: BaseException) -> RunNotFoundError:
+    """The error for a folder whose files are missing or broken."""
+    reason = str(error).strip().split("\n")[0]
+    return RunNotFoundError(
+        f"The run in {folder.path} cannot be read: {type(error).__name__}: {reason}. "
+        "Restore its files from a copy, or remove the folder and run again."
+    )
