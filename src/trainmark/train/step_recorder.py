@@ -11,7 +11,6 @@ from trainmark.spec.errors import TrainmarkError
 from trainmark.train.event_log import EventLog
 
 SECONDS_BETWEEN_BLOCKS = 1.0
-MOST_PENDING = 65536  # steps that a GPU may be behind the host
 
 
 class DivergedError(TrainmarkError):
@@ -27,9 +26,8 @@ class StepRecorder:
         self._waits_ns: list[int] = []
         self._ends: list[Any] = []
         self._losses: list[Tensor] = []
-        # Losses of a GPU travel to pinned memory behind their step, so that reading them waits for nothing.
-        self._pinned = torch.empty(MOST_PENDING, pin_memory=True) if self._on_gpu else torch.empty(0)
-        self._added = 0
+        # Losses of ended steps are fetched on a stream of their own, so that nothing waits for the steps behind them.
+        self._fetching = torch.cuda.Stream() if self._on_gpu else None  # type: ignore[no-untyped-call]
         self._last_end: Any = None
         self._epoch = 0
         self._first_step = 0
@@ -47,7 +45,7 @@ class StepRecorder:
     def add(self, wait_ns: int, loss: Tensor) -> None:
         """A step ended now; it had waited `wait_ns` for its batch."""
         start = time.perf_counter_ns()
-        self._losses.append(self._bring_to_host(loss))
+        self._losses.append(loss)
         self._ends.append(self._stamp())
         self._waits_ns.append(wait_ns)
         if start - self._last_block_ns > SECONDS_BETWEEN_BLOCKS * 1e9:
@@ -67,16 +65,11 @@ class StepRecorder:
             harness_s=self._harness_ns / 1e9,
         )
 
-    def _bring_to_host(self, loss: Tensor) -> Tensor:
-        if not self._on_gpu:
-            return loss
-        if len(self._ends) == MOST_PENDING:  # the GPU is far behind; nothing may be overwritten
-            self._ends[0].synchronize()
-            self._write_block(self._num_ended())
-        place = self._pinned[self._added % MOST_PENDING]
-        self._added += 1
-        place.copy_(loss, non_blocking=True)
-        return place
+    def _fetch(self, losses: list[Tensor]) -> list[float]:
+        """The losses of steps that the device has ended."""
+        with torch.cuda.stream(self._fetching):  # without a GPU this does nothing
+            values: list[float] = torch.stack(losses).double().tolist()
+        return values
 
     def _stamp(self) -> Any:
         if not self._on_gpu:
@@ -101,7 +94,7 @@ class StepRecorder:
         ends, self._ends = self._ends[:count], self._ends[count:]
         waits, self._waits_ns = self._waits_ns[:count], self._waits_ns[count:]
         tensors, self._losses = self._losses[:count], self._losses[count:]
-        losses = torch.stack(tensors).double().tolist()
+        losses = self._fetch(tensors)
         starts = [self._last_end, *ends[:-1]]
         self._last_end = ends[-1]
         self._log.write(
