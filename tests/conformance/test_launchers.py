@@ -47,6 +47,8 @@ def recorder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @settings(max_examples=40, deadline=None)
 @given(path=st.text(st.characters(exclude_characters="\0/", codec="utf-8"), min_size=1, max_size=30))
 @example(path="a\nno_such_command")
+@example(path=".")
+@example(path="..")
 @example(path="$(touch injected)`touch injected`'\"; touch injected #")
 def test_a_hostile_folder_name_is_one_word_and_never_a_command(recorder: Path, name: str, path: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
@@ -57,4 +59,5 @@ def test_a_hostile_folder_name_is_one_word_and_never_a_command(recorder: Path, n
     assert not Path("/injected").exists()
     for rank in ("0", "1"):
         words = (recorder.parent / f"called-{rank}").read_bytes().split(b"\0")
-        assert words[3].decode() == f"/runs/{path}/jobs/0003/job.json"
+        # The whole path is one word, as the folder's path has it: "." names no folder of its own.
+        assert words[3].decode() == str(Path(f"/runs/{path}") / "jobs" / "0003" / "job.json")
