@@ -8,7 +8,7 @@ import traceback
 import typer
 
 import trainmark
-from trainmark.cli import flops, list_parts, machine, results, resume, run, score, show, status
+from trainmark.cli import flops, list_parts, machine, report, results, resume, run, score, show, status
 from trainmark.spec.errors import EXIT_RUN_FAILED, TrainmarkError
 
 app = typer.Typer(
@@ -26,6 +26,7 @@ app.command("resume")(resume.resume)
 app.command("status")(status.status)
 app.command("show")(show.show)
 app.command("results")(results.results)
+app.command("report")(report.report)
 app.command("list")(list_parts.list_parts)
 app.command("flops")(flops.flops)
 app.command("score")(score.score)

@@ -1,0 +1,163 @@
+"""Results as one HTML page that needs nothing else: tables, plots and the whole configuration."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+from jinja2 import Environment, StrictUndefined
+
+from trainmark.report.plots import Plot, RankEvents, plots_of
+from trainmark.report.result_table import ROWS
+from trainmark.spec.result import MemberResult, Metric, Result
+from trainmark.spec.units import show_value, with_prefix
+
+STATES = {
+    "complete": "all members finished",
+    "partial": "some members finished, the others failed; the figures are of those that finished",
+    "failed": "no member finished",
+    "unfinished": "members are running, waiting or stopped; this page shows what was measured until it was made",
+}
+MEMBER_COLUMNS = {
+    "throughput_samples_per_s": "throughput",
+    "step_time_s": "step time",
+    "flops": "FLOPS",
+    "peak_memory_bytes": "peak memory",
+}
+METRIC_HEADS = ("metric", "value", "95 % interval", "n", "status", "note")
+MEMBER_HEADS = ("member", "state", "attempts", "epochs", "quality", *MEMBER_COLUMNS.values(), "note")
+
+Row = tuple[str, ...]
+
+
+class OperatorShare(NamedTuple):
+    """What one operator costs in a training step."""
+
+    operator: str
+    flop: str
+    percent: float
+
+
+@dataclass(frozen=True)
+class RunSection:
+    """What the page says of one run."""
+
+    result: Result
+    state: str
+    facts: list[Row]
+    metrics: list[Row]
+    members: list[Row]
+    plots: list[Plot]
+    operators: list[OperatorShare]
+    operators_caption: str
+    records: dict[str, list[Row]]
+
+
+def run_section(result: Result, events: RankEvents) -> RunSection:
+    """The section of a run, from its Result and the events of each member's rank 0."""
+    convention = _convention(result)
+    operators, model = _operators(events, convention)
+    return RunSection(
+        result=result,
+        state=STATES[result.state],
+        facts=_facts(result),
+        metrics=list(_metric_rows(result)),
+        members=[_member_row(member) for member in result.members],
+        plots=plots_of(result, events),
+        operators=operators,
+        operators_caption=f"{model}, {convention} convention: FLOP per sample in one training step.",
+        records={
+            "Configuration": list(flat_rows(result.config)),
+            "Plan": list(flat_rows({key: value for key, value in result.plan.items() if key != "mapping"})),
+            "Machine": list(flat_rows(result.machine)),
+            "Engine": list(flat_rows(result.engine)),
+            "Software": list(flat_rows(result.software)),
+            "Provenance": list(flat_rows(result.provenance)),
+        },
+    )
+
+
+def report_page(sections: Sequence[RunSection]) -> str:
+    """The HTML text of a report on these runs; every string in it is escaped."""
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    template = files("trainmark.report").joinpath("template.html.j2").read_text(encoding="utf-8")
+    return environment.from_string(template).render(
+        sections=sections, metric_heads=METRIC_HEADS, member_heads=MEMBER_HEADS
+    )
+
+
+def flat_rows(record: dict[str, Any], prefix: str = "") -> Iterator[Row]:
+    """A record as keys and values, nested keys as `--set` takes them: `train.epochs`, `3`."""
+    for key, value in record.items():
+        if isinstance(value, dict) and value:
+            yield from flat_rows(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _facts(result: Result) -> list[Row]:
+    plan, machine = result.plan, result.machine
+    accelerators = ", ".join(str(each.get("name")) for each in machine.get("accelerators", []))
+    return [
+        ("workload", f"{result.workload} ({result.size})"),
+        ("started", result.started_at),
+        ("machine", f"{machine.get('host')}: {machine.get('cpu')}, {machine.get('cores')} cores"),
+        ("accelerators", accelerators or "none"),
+        (
+            "scale",
+            f"{plan.get('members')} member(s) × {plan.get('workers_per_member')} worker(s) = "
+            f"system scale {plan.get('system_scale')}, {plan.get('lanes')} member(s) at a time",
+        ),
+    ]
+
+
+def _metric_rows(result: Result) -> Iterator[Row]:
+    """Label, value with unit, interval, n, status, note; first the headline figures, then any others."""
+    labels = {name: label for name, label in ROWS if name in result.metrics}
+    for name in [*labels, *(name for name in result.metrics if name not in labels)]:
+        metric = result.metrics[name]
+        interval = " – ".join(show_value(bound, metric.unit) for bound in metric.ci95 or ())
+        yield labels.get(name, name), _value(metric), interval, str(metric.n or ""), metric.status, _note(metric)
+
+
+def _value(metric: Metric | None) -> str:
+    return "–" if metric is None or metric.value is None else show_value(metric.value, metric.unit)
+
+
+def _note(metric: Metric) -> str:
+    if metric.reason:
+        return metric.reason
+    convention = [f"{metric.convention} convention"] if metric.convention else []
+    exponent = [f"exponent {metric.exponent:g}"] if metric.exponent is not None else []
+    return ", ".join([*convention, *exponent])
+
+
+def _member_row(member: MemberResult) -> Row:
+    return (
+        str(member.member),
+        member.state,
+        str(member.attempts),
+        str(member.epochs_done),
+        "–" if member.quality is None else f"{member.quality:.4f}",
+        *(_value(member.metrics.get(name)) for name in MEMBER_COLUMNS),
+        member.reason or ("went on from a checkpoint" if member.restarted else ""),
+    )
+
+
+def _convention(result: Result) -> str:
+    flops = result.metrics.get("flops")
+    return (flops and flops.convention) or "exact"
+
+
+def _operators(events: RankEvents, convention: str) -> tuple[list[OperatorShare], str]:
+    """The operators of the members' model, dearest first, and the model's name; empty where none was recorded."""
+    for of_rank in events.values():
+        for event in of_rank:
+            if event["kind"] == "model_ready":
+                flop = event["conventions"].get(convention, {}).get("operators", {})
+                dearest = sorted(flop.items(), key=lambda item: -item[1])
+                total = sum(flop.values()) or 1
+                shares = [OperatorShare(name, with_prefix(n, "FLOP"), 100 * n / total) for name, n in dearest]
+                return shares, str(event.get("model", "model"))
+    return [], ""
