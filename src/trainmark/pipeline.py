@@ -29,7 +29,6 @@ from trainmark.spec.run_folder import RunFolder
 from trainmark.spec.site import Site
 from trainmark.spec.stored_run import read_stored
 from trainmark.store.runs import new_run_folder
-from trainmark.workloads.find import find_size
 
 SPACE_FOR_RECORDS = 4 * 2**20
 
@@ -56,14 +55,13 @@ def resume(folder: RunFolder, watch: Watch) -> Result:
 
 def stage(config: RunConfig, plan: Plan, site: Site, launcher: Launcher, runs_dir: Path) -> RunFolder:
     """A run folder with everything that the jobs need: config, plan, bootstraps, job records and scripts."""
-    size = find_size(config.workload, config.size)
-    dataset = DATASETS.load(size.dataset)
+    dataset = DATASETS.load(config.dataset)
     num_samples = dataset(dataset.Settings.model_validate(config.data)).num_samples("train")
     check_space(runs_dir, needed_bytes=plan.members * num_samples + SPACE_FOR_RECORDS)
     with new_run_folder(runs_dir, config.workload, datetime.now(UTC)) as folder:
         audits = write_bootstraps(folder, config.ensemble.bootstrap, num_samples, config.seed, plan.members)
         for audit in audits:
-            steps_per_epoch(audit["draws"], plan.workers_per_member, config.train.batch_size)  # refuses too few
+            steps_per_epoch(audit["draws"], config.train, plan.workers_per_member)  # refuses too few
         for job in plan.jobs:
             record = JobRecord(folder, config, job)
             write_job_record(record)

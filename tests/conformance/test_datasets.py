@@ -5,8 +5,11 @@ import pytest
 
 from trainmark.spec.registries import DATASETS
 
+STORED = [name for name in DATASETS if not getattr(DATASETS.load(name), "is_synthetic", False)]
+MADE_UP = [name for name in DATASETS if name not in STORED]
 
-@pytest.mark.parametrize("name", list(DATASETS))
+
+@pytest.mark.parametrize("name", STORED)
 def test_splits_have_the_promised_number_of_samples_each_time_the_same(name: str) -> None:
     dataset = DATASETS.load(name)
     settings = dataset.Settings(num_train=70, num_eval=30)
@@ -22,3 +25,11 @@ def test_splits_have_the_promised_number_of_samples_each_time_the_same(name: str
 def test_every_setting_says_what_it_is(name: str) -> None:
     for field in DATASETS.load(name).Settings.model_fields.values():
         assert field.description
+
+
+@pytest.mark.parametrize("name", MADE_UP)
+def test_a_synthetic_dataset_has_a_shape_and_nothing_to_evaluate(name: str) -> None:
+    dataset = DATASETS.load(name)
+    made_up = dataset(dataset.Settings(num_train=70, channels=3, height=8, width=9))
+    assert (made_up.num_samples("train"), made_up.num_samples("eval")) == (70, 0)
+    assert made_up.sample_shape == (3, 8, 9)

@@ -91,7 +91,7 @@ def test_a_dry_run_shows_plan_and_commands_and_touches_nothing(trainmark: Comman
         ("results --state complet", "Did you mean 'complete'?"),
         ("show nothing --runs-dir elsewhere", "/elsewhere. Start one with"),
         ("list modles", "Did you mean 'models'?"),
-        ("flops resnet51", "Did you mean 'resnet50-v1"),
+        ("flops resnet51-v1", "Did you mean 'resnet50-v1"),
         ("flops resnet50-v1 --input 3x0x3", "is no input shape"),
         ("flops resnet50-v1 --input 3x8", "cannot take an input of 3 × 8"),
         (SCORE.replace("sample 1 ", "sample 1e308 ").replace("--epochs 1 ", "--epochs 1e10 "), "no finite FLOPS"),

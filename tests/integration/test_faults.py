@@ -17,7 +17,7 @@ from tests.conftest import Command, events_of, losses_of, on_two_cores
 
 # Four epochs of about a second: long enough to be disturbed.
 MEDIUM = [
-    *("--set", "train.epochs=4", "--set", "data.num_train=2000", "--set", "data.num_eval=100"),
+    *("--set", "train.epochs=4", "--set", "data.num_train=1200", "--set", "data.num_eval=100"),
     *("--set", "measure.ceiling=false"),
 ]
 

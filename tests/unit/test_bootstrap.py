@@ -2,6 +2,7 @@
 
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainmark.data.bootstrap import audit_counts, read_counts, sample_counts, write_bootstraps
-from trainmark.data.epochs import epoch_order, rank_batches, steps_per_epoch
+from trainmark.data.epochs import epoch_order, replica_batches, steps_per_epoch
+from trainmark.spec.config import TrainConfig
 from trainmark.spec.errors import PlanError
 from trainmark.spec.files import read_json
 from trainmark.spec.run_folder import RunFolder
@@ -72,6 +74,11 @@ def test_imagenets_size_times_64_members_takes_seconds(tmp_path: Path) -> None:
     assert time.process_time() - start < 20
 
 
+def recipe(batch_size: int, **settings: Any) -> TrainConfig:
+    values = {"optimizer": "sgd", "learning_rate": 0.1, "reference_batch_size": 1, "schedule": "constant", **settings}
+    return TrainConfig(epochs=1, batch_size=batch_size, **values)
+
+
 @given(
     counts=st.lists(st.integers(0, 4), min_size=1, max_size=60),
     workers=st.integers(1, 5),
@@ -84,9 +91,9 @@ def test_workers_share_an_epoch_without_overlap(counts: list[int], workers: int,
     assert sorted(order.tolist()) == np.repeat(np.arange(len(counts)), counts).tolist()
     if len(order) < workers * batch:
         with pytest.raises(PlanError, match="samples a step"):
-            steps_per_epoch(len(order), workers, batch)
+            steps_per_epoch(len(order), recipe(batch), workers)
         return
-    parts = [rank_batches(order, rank, workers, batch) for rank in range(workers)]
+    parts = [replica_batches(order, rank, recipe(batch), workers) for rank in range(workers)]
     steps = len(order) // (workers * batch)
     assert all(part.shape == (steps, batch) for part in parts)
     # Step by step the workers' batches, side by side, are the epoch in order; only the remainder is left out.
@@ -97,8 +104,8 @@ def test_workers_share_an_epoch_without_overlap(counts: list[int], workers: int,
 
 def test_two_workers_see_the_global_batches_of_one_with_twice_the_batch() -> None:
     order = epoch_order(np.ones(100, np.uint8), seed=1, member=0, epoch=0)
-    both = np.concatenate([rank_batches(order, rank, 2, 8) for rank in (0, 1)], axis=1)
-    assert np.array_equal(both, rank_batches(order, 0, 1, 16))
+    both = np.concatenate([replica_batches(order, rank, recipe(8), 2) for rank in (0, 1)], axis=1)
+    assert np.array_equal(both, replica_batches(order, 0, recipe(16), 1))
 
 
 def test_each_epoch_and_member_is_shuffled_differently() -> None:

@@ -74,7 +74,7 @@ def test_a_wrong_value_says_what_was_got() -> None:
         ("workload=image-clasification", "Did you mean 'image-classification'?"),
         ("size=tny", "Did you mean 'tiny'?"),
         ("train.optimizer=sdg", "Did you mean 'sgd'?"),
-        ("train.schedule=cosine", "Known: warmup-linear-scaling."),
+        ("train.schedule=cosin", "Did you mean 'cosine'?"),
         ("launch.launcher=locl", "Did you mean 'local'?"),
     ],
 )

@@ -1,9 +1,11 @@
 """Every metric's known answer on events written out by hand."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from tests.unit.written_events import written_member, written_predictions, written_run
+from tests.unit.written_events import written_member, written_pair, written_predictions, written_run
 from trainmark.collect.measured import Measured
 from trainmark.collect.warnings import find_warnings
 from trainmark.spec.registries import METRICS
@@ -153,3 +155,56 @@ def test_what_was_switched_off_says_so() -> None:
     assert metric("ceiling_flops", measured).reason == "not measured: measure.ceiling is false"
     assert metric("quality_out_of_bag", measured).reason == "not measured: evaluate.out_of_bag is false"
     assert metric("flops_share_of_ceiling", measured).status == "unavailable"
+
+
+def test_the_share_of_communication_is_the_mean_over_epochs_and_workers() -> None:
+    # The epoch takes 4 s; one worker waits 1 s of it, the other 2 s.
+    measured = written_run(written_pair(0, {"waited_s": 1.0}, {"waited_s": 2.0}))
+    assert value("communication_share", measured) == pytest.approx((1 / 4 + 2 / 4) / 2)
+
+
+def test_a_worker_that_cannot_tell_its_waiting_makes_the_share_unavailable_with_its_reason() -> None:
+    told = {"waited_s": None, "waited_reason": "streams"}
+    assert metric("communication_share", written_run(written_pair(0, {"waited_s": 1.0}, told))).reason == "streams"
+
+
+def test_bytes_per_step_are_those_of_one_worker() -> None:
+    # 40 steps: 8000 / 40 and 4000 / 40 bytes.
+    measured = written_run(written_pair(0, {"sent_bytes": 8000}, {"sent_bytes": 4000}))
+    assert value("communication_bytes_per_step", measured) == 150
+    detail = metric("communication_bytes_per_step", measured).detail
+    assert detail is not None
+    assert (detail["least_of_a_worker"], detail["most_of_a_worker"]) == (100, 200)
+
+
+@pytest.mark.parametrize("name", ["communication_share", "communication_bytes_per_step"])
+def test_a_single_worker_does_not_communicate(name: str) -> None:
+    assert "one worker" in str(metric(name, SIDE_BY_SIDE).reason)
+
+
+def test_the_bubble_is_the_mean_over_the_stages_beside_its_ideal() -> None:
+    told = {"bubble_share": 0.2, "ideal_bubble_share": 0.25}
+    measured = written_run(written_pair(0, told, {**told, "bubble_share": 0.4}), train={"parallel": "1f1b"})
+    assert value("bubble_share", measured) == pytest.approx(0.3)
+    assert metric("bubble_share", measured).detail == {"ideal": 0.25}
+
+
+def test_staleness_is_the_mean_over_all_gradients_that_were_applied() -> None:
+    measured = written_run(written_pair(0, {"staleness": [0, 1, 2, 5]}, {}))
+    assert value("staleness_steps", measured) == 2
+    assert metric("staleness_steps", measured).detail == {"most": 5}
+
+
+def test_synthetic_data_have_no_quality() -> None:
+    member = written_member(0)
+    events = tuple({**e, "synthetic": True} if e["kind"] == "data_ready" else e for e in member.events[0])
+    measured = written_run(replace(member, events=(events,)))
+    assert "synthetic" in str(metric("quality_ensemble", measured).reason)
+    assert "synthetic" in str(metric("vflops", measured).reason)
+
+
+def test_a_pipelines_throughput_counts_each_sample_once() -> None:
+    # Two stages share one copy of the model: 10 samples a step of 0.1 s, not 20.
+    measured = written_run(written_pair(0, {}, {}), train={"parallel": "gpipe"})
+    assert value("throughput_samples_per_s", measured) == pytest.approx(100)
+    assert value("throughput_samples_per_s", written_run(written_pair(0, {}, {}))) == pytest.approx(200)

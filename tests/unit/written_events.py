@@ -1,5 +1,6 @@
 """Events written out by hand, from which metrics' known answers follow by arithmetic."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -58,6 +59,17 @@ def written_member(
     )
 
 
+def written_pair(member: int, *facts: dict[str, Any]) -> Member:
+    """A member of two workers like `written_member`; `facts` are what each measured of their communication."""
+    alone = written_member(member)
+    (events,) = alone.events
+    of_ranks = tuple(
+        tuple({**event, **told} if event["kind"] == "epoch_stop" else event for event in events) for told in facts
+    )
+    ranks = tuple(Rank(rank, "node1", rank, (rank,), None) for rank in range(len(facts)))
+    return replace(alone, job=Job(member, member, ranks), events=of_ranks)
+
+
 def written_predictions() -> dict[str, Any]:
     """Two held-out samples, both predicted right; two out-of-bag samples, one of them right."""
     return {
@@ -79,5 +91,7 @@ def written_run(*members: Member, **changes: Any) -> Measured:
         values[section] = {**values.get(section, {}), **settings}
     config = resolve_config([Choices("test", values)])
     lanes = len({member.job.lane for member in members})
-    plan = Plan(len(members), 1, len(members), "test", lanes, 0, tuple(member.job for member in members))
+    workers = len(members[0].job.ranks)
+    scale = len(members) * workers
+    plan = Plan(len(members), workers, scale, "test", lanes, 0, tuple(member.job for member in members))
     return Measured(config, plan, Top1, members)

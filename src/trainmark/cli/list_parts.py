@@ -20,9 +20,6 @@ def list_parts(
 
       trainmark list workloads
     """
-    from rich.console import Console
-    from rich.table import Table
-
     from trainmark.cli.output import print_json
     from trainmark.spec.errors import UnknownNameError
     from trainmark.spec.registries import KINDS
@@ -37,7 +34,6 @@ def list_parts(
     if json:
         print_json(lines)
         return
-    table = Table(kind or "kind", "", box=None, pad_edge=False)
+    width = max(map(len, lines), default=0)
     for name, line in lines.items():
-        table.add_row(name, line)
-    Console().print(table)
+        typer.echo(f"{name:<{width}}  {line}")

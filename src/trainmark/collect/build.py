@@ -44,6 +44,7 @@ def _result_of(folder: RunFolder, measured: Measured) -> Result:
         plan=plan_as_json(measured.plan),
         machine=origin["machine"],
         software={**origin["software"], **_software_of_ranks(measured)},
+        engine=_engine(measured),
         metrics=metrics,
         members=[_member_result(measured, member) for member in measured.members],
         warnings=find_warnings(measured, metrics, read_json(folder.bootstrap_audit)),
@@ -83,6 +84,14 @@ def _software_of_ranks(measured: Measured) -> dict[str, Any]:
         if started := member.one("rank_started"):
             names = ("torch", "torch_isa", "device", "environment")
             return {name: started[name] for name in names}
+    return {}
+
+
+def _engine(measured: Measured) -> dict[str, Any]:
+    """Which options of the training engine were on, as the first member's rank 0 said."""
+    for member in measured.members:
+        if ready := member.one("engine_ready"):
+            return {name: value for name, value in ready.items() if name not in ("kind", "wall_s", "monotonic_s")}
     return {}
 
 

@@ -49,6 +49,10 @@ class Member:
         """A rank's newest event of one kind."""
         return next(reversed(self.all_of(kind, rank)), None)
 
+    def of_all_ranks(self, kind: str) -> list[Event]:
+        """Every rank's events of one kind, rank after rank."""
+        return [event for rank in self.job.ranks for event in self.all_of(kind, rank.rank)]
+
     @property
     def last_event_s(self) -> float:
         """When the member was last heard of."""
@@ -63,13 +67,12 @@ class Member:
     def epochs(self) -> list[Epoch]:
         """The epochs that the counted attempt trained to their end."""
         starts = {event["epoch"]: event["wall_s"] for event in self.all_of("epoch_start")}
-        workers = len(self.job.ranks)
         return [
             Epoch(
                 stop["epoch"],
                 starts[stop["epoch"]],
                 stop["epoch_s"],
-                stop["samples"] * workers,
+                stop["samples"],
                 stop["harness_s"],
             )
             for stop in self.all_of("epoch_stop")
@@ -135,6 +138,12 @@ class Measured:
     def training_s(self) -> float:
         """E × T_epoch of Eq. 6: the epochs' time, members side by side counted once, evaluations not at all."""
         return sum(epoch.epoch_s for member in self.finished for epoch in member.epochs) / self.concurrency
+
+    @property
+    def is_synthetic(self) -> bool:
+        """Whether the data were made up, so that there is no quality to speak of."""
+        ready = [member.one("data_ready") for member in self.members]
+        return any(event is not None and event.get("synthetic", False) for event in ready)
 
     @property
     def samples_ref(self) -> str:

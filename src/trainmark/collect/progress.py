@@ -7,6 +7,7 @@ from trainmark.machine.claims import is_being_worked_on
 from trainmark.spec.config import RunConfig
 from trainmark.spec.event import Event, read_events
 from trainmark.spec.files import read_json
+from trainmark.spec.layout import global_batch
 from trainmark.spec.plan import Job, Plan
 from trainmark.spec.progress import MemberProgress
 from trainmark.spec.run_folder import RunFolder
@@ -71,14 +72,14 @@ class ProgressReader:
     def _after_steps(self, event: Event, job: Job) -> dict[str, Any]:
         train = self._config.train
         step_s = sum(event["step_s"]) / len(event["step_s"])
-        global_batch = train.batch_size * len(job.ranks)
+        batch = global_batch(train, len(job.ranks))
         step = event["first_step"] + len(event["step_s"])
-        per_epoch = self._draws[job.member] // global_batch
+        per_epoch = self._draws[job.member] // batch
         left = max(0, train.epochs * per_epoch - step)
         return {
             "step": step,
             "loss": event["loss"][-1],
-            "samples_per_s": global_batch / step_s,
+            "samples_per_s": batch / step_s,
             "seconds_left": left * step_s,
         }
 

@@ -15,11 +15,11 @@ Interval = tuple[float, float]
 
 def median_interval(samples: Samples) -> Interval | None:
     """The 95 % interval of the median by order statistics: no distribution is assumed. Needs six samples."""
-    from scipy.stats import binom
+    from scipy.special import bdtr  # scipy.stats would take a second to load
 
     n = len(samples)
     # The interval [x_(k), x_(n+1-k)] covers with probability 1 − 2·P(Bin(n, ½) < k); n = 6 is the least with 95 %.
-    k = int(binom.ppf(0.025, n, 0.5))
+    k = next(k for k in range(n + 1) if bdtr(k, n, 0.5) >= 0.025)
     if k < 1:
         return None
     ordered = np.sort(samples)
@@ -28,12 +28,12 @@ def median_interval(samples: Samples) -> Interval | None:
 
 def mean_interval(samples: Samples) -> Interval | None:
     """The 95 % interval of the mean by Student's t. Needs two samples."""
-    from scipy.stats import t
+    from scipy.special import stdtrit
 
     n = len(samples)
     if n < 2:
         return None
-    half = float(t.ppf(0.975, n - 1)) * float(np.std(samples, ddof=1)) / math.sqrt(n)
+    half = float(stdtrit(n - 1, 0.975)) * float(np.std(samples, ddof=1)) / math.sqrt(n)
     mean = float(np.mean(samples))
     return mean - half, mean + half
 

@@ -11,9 +11,11 @@ def find_warnings(measured: Measured, metrics: dict[str, Metric], audit: dict[st
     """One line each, with the next step where there is one."""
     return [
         *_failed_members(measured),
+        *_synthetic(measured),
         *_affinity(measured),
         *_unsettled(measured),
         *_oversubscribed(measured),
+        *_shared_cores(measured),
         *_fingerprints(measured),
         *_unlike_places(measured),
         *_above_ceiling(metrics),
@@ -29,6 +31,12 @@ def _failed_members(measured: Measured) -> list[str]:
         for member in measured.members
         if member.state in ("failed", "stopped")
     ]
+
+
+def _synthetic(measured: Measured) -> list[str]:
+    return (
+        ["data were synthetic, made once on the device: throughput only, no quality"] if measured.is_synthetic else []
+    )
 
 
 def _affinity(measured: Measured) -> list[str]:
@@ -69,6 +77,14 @@ def _oversubscribed(measured: Measured) -> list[str]:
     if threads is None or threads <= fewest:
         return []
     return [f"{threads} threads a worker share {fewest} core(s); choose --set launch.threads={fewest} or fewer"]
+
+
+def _shared_cores(measured: Measured) -> list[str]:
+    first_of_lanes = [job for job in measured.plan.jobs if job.is_first_of_lane]
+    used = [(rank.node, core) for job in first_of_lanes for rank in job.ranks for core in rank.cores]
+    if len(used) == len(set(used)):
+        return []
+    return [f"{len(used)} cores were given to workers, but they are {len(set(used))}: the speeds are those of a trial"]
 
 
 def _fingerprints(measured: Measured) -> list[str]:

@@ -1,14 +1,17 @@
 """How an epoch of a member's bootstrap is shuffled and shared by its workers: pure functions.
 
-The bootstrap holds D draws. Each epoch shuffles all D anew and cuts them into global batches of P × B; the remainder
-of D / (P × B) is left out, a different one each epoch. Of each global batch rank r takes the r-th run of B draws. So P
-workers with batch B see the same global batches as one worker with batch P × B, and no draw is used twice.
+The bootstrap holds D draws. Each epoch shuffles all D anew and cuts them into global batches of R × A × B (R copies of
+the model, A accumulated passes of B samples); the remainder of D is left out, a different one each epoch. Of each
+global batch copy r takes the r-th run of A × B draws. So R copies with batch B see the same global batches as one with
+batch R × B, and no draw is used twice.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
+from trainmark.spec.config import TrainConfig
 from trainmark.spec.errors import PlanError
+from trainmark.spec.layout import global_batch, layout_of, samples_per_replica
 from trainmark.spec.seeds import Purpose, stream
 
 Order = NDArray[np.int64]
@@ -21,19 +24,22 @@ def epoch_order(counts: NDArray[np.uint8], seed: int, member: int, epoch: int) -
     return draws
 
 
-def steps_per_epoch(num_draws: int, workers: int, batch_size: int) -> int:
+def steps_per_epoch(num_draws: int, train: TrainConfig, workers: int) -> int:
     """Whole global batches in an epoch."""
-    steps = num_draws // (workers * batch_size)
-    if steps == 0:
+    batch = global_batch(train, workers)
+    if num_draws < batch:
+        copies = layout_of(train, workers).replicas
+        passes = f" × {train.accumulation} accumulated" if train.accumulation > 1 else ""
         raise PlanError(
-            f"{workers} workers × batch size {batch_size} = {workers * batch_size} samples a step, but the member's "
+            f"{copies} workers × batch size {train.batch_size}{passes} = {batch} samples a step, but the member's "
             f"bootstrap has {num_draws}. Lower --set train.batch_size or --workers, or use more data."
         )
-    return steps
+    return num_draws // batch
 
 
-def rank_batches(order: Order, rank: int, workers: int, batch_size: int) -> Order:
-    """The draws of one rank: a row of `batch_size` per step."""
-    steps = steps_per_epoch(len(order), workers, batch_size)
-    used = order[: steps * workers * batch_size]
-    return used.reshape(steps, workers, batch_size)[:, rank]
+def replica_batches(order: Order, replica: int, train: TrainConfig, workers: int) -> Order:
+    """One replica's share of `order` (of draws, or of what there is one of per draw): a row per step."""
+    steps, samples = steps_per_epoch(len(order), train, workers), samples_per_replica(train)
+    replicas = layout_of(train, workers).replicas
+    used = order[: steps * replicas * samples]
+    return used.reshape(steps, replicas, samples, *order.shape[1:])[:, replica]

@@ -1,5 +1,6 @@
 """The environment that a launcher gives to a rank: threads, allocator, device; the same for every launcher."""
 
+from trainmark.machine.allocators import find_allocator
 from trainmark.spec.config import LaunchConfig
 from trainmark.spec.plan import Rank
 
@@ -12,6 +13,9 @@ KEEP_FREED_MEMORY = {
     "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
 }
 
+# jemalloc gives memory back after ten seconds by default; longer than a step is long enough.
+JEMALLOC_KEEPS = {"MALLOC_CONF": "background_thread:false,metadata_thp:auto,dirty_decay_ms:-1,muzzy_decay_ms:-1"}
+
 
 def rank_environment(launch: LaunchConfig, rank: Rank) -> dict[str, str]:
     """The variables to set for one rank, on top of what the user has."""
@@ -21,10 +25,20 @@ def rank_environment(launch: LaunchConfig, rank: Rank) -> dict[str, str]:
         "MKL_NUM_THREADS": threads,
         "OPENBLAS_NUM_THREADS": threads,
         "PYTHONUNBUFFERED": "1",
+        **_allocator(launch.allocator),
     }
-    if launch.allocator == "keep":
-        variables |= KEEP_FREED_MEMORY
+    if launch.thread_binding != "none":
+        variables |= {"OMP_PROC_BIND": launch.thread_binding, "OMP_PLACES": "cores"}
     if rank.accelerator is not None:
         variables["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"  # the order in which the plan numbers them
         variables["CUDA_VISIBLE_DEVICES"] = str(rank.accelerator)
     return variables
+
+
+def _allocator(name: str) -> dict[str, str]:
+    if name == "keep":
+        return KEEP_FREED_MEMORY
+    if name == "system":
+        return {}
+    more = JEMALLOC_KEEPS if name == "jemalloc" else {}
+    return {"LD_PRELOAD": find_allocator(name), **more}

@@ -11,6 +11,7 @@ class Accelerator:
     index: int
     name: str
     memory_bytes: int
+    has_bf16: bool = True
 
 
 def find_accelerators() -> tuple[Accelerator, ...]:
@@ -26,7 +27,11 @@ def find_accelerators() -> tuple[Accelerator, ...]:
         names = {i: str(pynvml.nvmlDeviceGetUUID(handle)) for i, handle in handles.items()}
         return tuple(
             Accelerator(
-                i, str(pynvml.nvmlDeviceGetName(handles[i])), int(pynvml.nvmlDeviceGetMemoryInfo(handles[i]).total)
+                index=i,
+                name=str(pynvml.nvmlDeviceGetName(handles[i])),
+                memory_bytes=int(pynvml.nvmlDeviceGetMemoryInfo(handles[i]).total),
+                # Tensor cores compute in bf16 since Ampere, compute capability 8.
+                has_bf16=pynvml.nvmlDeviceGetCudaComputeCapability(handles[i])[0] >= 8,
             )
             for i in visible_indices(names, os.environ.get("CUDA_VISIBLE_DEVICES"))
         )

@@ -3,85 +3,157 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 
-Kernel = Callable[[], object]
+from trainmark.machine.instructions import has_fast
+
+Format = Literal["fp32", "tf32", "bf16", "fp16", "int8"]
+
+# What the products of a run may be computed in. Mixed precision and emulated int8 may be faster in fp32, where the
+# hardware has nothing better: the ceiling is the best of all.
+FORMATS: dict[str, tuple[Format, ...]] = {
+    "fp32": ("fp32",),
+    "tf32": ("tf32",),
+    "bf16-mixed": ("bf16", "fp32"),
+    "fp16-mixed": ("fp16", "fp32"),
+    "fp16": ("fp16",),
+    "int8": ("int8", "fp32"),
+}
+TYPES = {"fp32": torch.float32, "tf32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
-def measure_ceiling(device: torch.device, seconds: float) -> dict[str, Any]:
-    """FLOP/s of each kernel's fastest call, and which kernel won; fp32, on the threads torch has now."""
+class Kernel(NamedTuple):
+    """One product, and how many FLOP it has."""
+
+    name: str
+    flop: float
+    call: Callable[[], object]
+
+
+def measure_ceiling(device: torch.device, seconds: float, precision: str = "fp32") -> dict[str, Any]:
+    """FLOP/s of each kernel's fastest call, and which kernel won, at one precision, on the threads torch has now.
+
+    A precision that is not known here is measured in fp32. A kernel that the device does not have is left out.
+    """
     kernels = {}
-    for name, flop, kernel in _kernels(device):
-        with true_fp32():
-            times_s = _time_calls(kernel, device, seconds)
-        kernels[name] = {
-            "flops": flop / min(times_s),
-            "median_flops": flop / float(np.median(times_s)),
-            "n": len(times_s),
-        }
+    for kind in FORMATS.get(precision, FORMATS["fp32"]):
+        for name, flop, call in _kernels(device, kind):
+            try:
+                with tf32_is(kind == "tf32"):
+                    times_s = _time_calls(call, device, seconds)
+            except RuntimeError:
+                if kind == "fp32":
+                    raise  # every device has it: something is wrong
+                continue
+            kernels[name] = {
+                "flops": flop / min(times_s),
+                "median_flops": flop / float(np.median(times_s)),
+                "n": len(times_s),
+            }
     winner = max(kernels, key=lambda name: kernels[name]["flops"])
-    return {"precision": "fp32", "flops": kernels[winner]["flops"], "kernel": winner, "kernels": kernels}
+    return {"precision": precision, "flops": kernels[winner]["flops"], "kernel": winner, "kernels": kernels}
 
 
 @contextmanager
-def true_fp32() -> Iterator[None]:
-    """Inside, fp32 means fp32 on GPUs too: tf32 is a precision of its own, with a ceiling many times higher."""
+def tf32_is(allowed: bool) -> Iterator[None]:
+    """Inside, fp32 products on GPUs may be tf32, or not: a precision of its own, with a ceiling many times higher."""
     backends: tuple[Any, ...] = (torch.backends.cudnn, torch.backends.cuda.matmul)
     before = [backend.allow_tf32 for backend in backends]
     for backend in backends:
-        backend.allow_tf32 = False
+        backend.allow_tf32 = allowed
     try:
         yield
     finally:
-        for backend, allowed in zip(backends, before, strict=True):
-            backend.allow_tf32 = allowed
+        for backend, was_allowed in zip(backends, before, strict=True):
+            backend.allow_tf32 = was_allowed
 
 
 def measure_here(seconds: float) -> dict[str, Any]:
-    """The ceiling of this machine's first accelerator, or of all its cores where it has none."""
+    """The fp32 ceiling of this machine's first accelerator, or of all its cores where it has none."""
     return measure_ceiling(torch.device("cuda" if torch.cuda.is_available() else "cpu"), seconds)
 
 
-def _kernels(device: torch.device) -> Iterator[tuple[str, float, Kernel]]:
-    on_cpu = device.type == "cpu"
-    size = 1024 if on_cpu else 8192
+def has_exact_int_mm(device: torch.device) -> bool:
+    """Whether int8 matrix products are fast and right here.
+
+    Without dot-product instructions oneDNN shifts one operand to 0…255 and adds two products in 16 bits: they saturate,
+    as 2 × 255 × 127 > 2^15.
+    """
+    if device.type == "cpu" and not has_fast("int8"):
+        return False
+    largest = torch.full((32, 64), 127, dtype=torch.int8, device=device)
+    try:
+        sums = torch._int_mm(largest, largest.t())
+    except RuntimeError:
+        return False
+    return bool((sums == 64 * 127 * 127).all())
+
+
+def _kernels(device: torch.device, kind: Format) -> Iterator[Kernel]:
     # A generator of its own: measuring must not move the random numbers that training draws.
     random = torch.Generator(device).manual_seed(0)
-    a, b = (torch.randn(size, size, device=device, generator=random) for _ in range(2))
-    yield f"torch.mm {size}", 2.0 * size**3, lambda: torch.mm(a, b)
-    if on_cpu:
+    if kind == "int8":
+        if has_exact_int_mm(device):
+            yield from _int8_matrix_products(device, random)
+        return
+    is_slow = device.type == "cpu" and kind in ("bf16", "fp16") and not has_fast(kind)
+    yield from _matrix_products(device, kind, random, is_slow)
+    yield from _convolutions(device, kind, random, is_slow)
+
+
+def _matrix_products(device: torch.device, kind: Format, random: torch.Generator, is_slow: bool) -> Iterator[Kernel]:
+    size = 8192 if device.type != "cpu" else 512 if is_slow else 1024
+    a, b = (torch.randn(size, size, device=device, generator=random).to(TYPES[kind]) for _ in range(2))
+    yield Kernel(_named(f"torch.mm {size}", kind), 2.0 * size**3, lambda: torch.mm(a, b))
+    if device.type == "cpu" and kind == "fp32":
         # numpy brings its own BLAS, which beats torch's on some processors.
         left, right = a.numpy().copy(), b.numpy().copy()
-        yield f"numpy.matmul {size}", 2.0 * size**3, lambda: np.matmul(left, right)
-    batch, channels, width = (8, 128, 28) if on_cpu else (128, 256, 56)
-    x = torch.randn(batch, channels, width, width, device=device, generator=random)
-    weight = torch.randn(channels, channels, 3, 3, device=device, generator=random)
+        yield Kernel(f"numpy.matmul {size}", 2.0 * size**3, lambda: np.matmul(left, right))
+
+
+def _convolutions(device: torch.device, kind: Format, random: torch.Generator, is_slow: bool) -> Iterator[Kernel]:
+    batch, channels, width = (128, 256, 56) if device.type != "cpu" else (1 if is_slow else 8, 128, 28)
+    x = torch.randn(batch, channels, width, width, device=device, generator=random).to(TYPES[kind])
+    weight = torch.randn(channels, channels, 3, 3, device=device, generator=random).to(TYPES[kind])
     flop = 2.0 * 9 * channels * channels * width * width * batch
-    yield "convolution 3x3 NCHW", flop, lambda: F.conv2d(x, weight, padding=1)
+    yield Kernel(_named("convolution 3x3 NCHW", kind), flop, lambda: F.conv2d(x, weight, padding=1))
     x_last = x.to(memory_format=torch.channels_last)
     weight_last = weight.to(memory_format=torch.channels_last)
-    yield "convolution 3x3 channels-last", flop, lambda: F.conv2d(x_last, weight_last, padding=1)
+    yield Kernel(_named("convolution 3x3 channels-last", kind), flop, lambda: F.conv2d(x_last, weight_last, padding=1))
 
 
-def _time_calls(kernel: Kernel, device: torch.device, seconds: float) -> list[float]:
-    times_s: list[float] = []
+def _int8_matrix_products(device: torch.device, random: torch.Generator) -> Iterator[Kernel]:
+    size = 1024 if device.type == "cpu" else 8192
+    a, b = (torch.randint(-127, 128, (size, size), dtype=torch.int8, device=device, generator=random) for _ in range(2))
+    flop = 2.0 * size**3
+    yield Kernel(f"torch._int_mm {size} int8", flop, lambda: torch._int_mm(a, b))
+    yield Kernel(f"torch._int_mm {size} int8, right one transposed", flop, lambda: torch._int_mm(a, b.t()))
+
+
+def _named(name: str, kind: Format) -> str:
+    return name if kind == "fp32" else f"{name} {kind}"
+
+
+def _time_calls(call: Callable[[], object], device: torch.device, seconds: float) -> list[float]:
+    """Seconds of each call after three to warm up; a kernel too slow for that is warmed up and timed once."""
     with torch.no_grad():
-        for _ in range(3):
-            kernel()
-        _wait_for(device)
-        stop = time.perf_counter() + seconds
-        while len(times_s) < 3 or time.perf_counter() < stop:
-            start = time.perf_counter()
-            kernel()
-            _wait_for(device)
-            times_s.append(time.perf_counter() - start)
+        warm_ups_s = [_time_call(call, device)]
+        while len(warm_ups_s) < 3 and sum(warm_ups_s) < seconds:
+            warm_ups_s.append(_time_call(call, device))
+        least = 3 if len(warm_ups_s) == 3 else 1
+        times_s = [_time_call(call, device)]
+        while len(times_s) < least or sum(times_s) < seconds:
+            times_s.append(_time_call(call, device))
     return times_s
 
 
-def _wait_for(device: torch.device) -> None:
+def _time_call(call: Callable[[], object], device: torch.device) -> float:
+    start = time.perf_counter()
+    call()
     if device.type == "cuda":
         torch.cuda.synchronize(device)
+    return time.perf_counter() - start

@@ -10,9 +10,11 @@ from trainmark.spec.site import NodeGroup, Site, Slot
 
 def local_site() -> Site:
     """The site that a run without `--site` uses."""
-    slots = make_slots(read_topology(), find_accelerators())
+    accelerators = find_accelerators()
+    slots = make_slots(read_topology(), accelerators)
     host = socket.gethostname()
-    return Site(name=host, groups=(NodeGroup(names=(host,), count=1, slots=slots),))
+    bf16 = all(accelerator.has_bf16 for accelerator in accelerators)
+    return Site(name=host, groups=(NodeGroup(names=(host,), count=1, slots=slots, bf16=bf16),))
 
 
 def make_slots(topology: Topology, accelerators: tuple[Accelerator, ...]) -> tuple[Slot, ...]:

@@ -1,5 +1,7 @@
-"""The Plan of a run: Eq. 5 solved, members mapped, and the configuration completed with what was solved."""
+"""The Plan of a run: Eq. 5 solved, the recipe completed and checked, members mapped."""
 
+from trainmark.plan.compatible import check_compatible
+from trainmark.plan.device_defaults import fill_defaults
 from trainmark.plan.mapping import map_members
 from trainmark.plan.scale import solve_scale
 from trainmark.spec.config import RunConfig
@@ -8,9 +10,12 @@ from trainmark.spec.site import Site
 
 
 def make_plan(config: RunConfig, site: Site) -> tuple[RunConfig, Plan]:
-    """The plan, and the config with members, workers and system scale filled in, so that it repeats this very run."""
+    """The plan, and the config with nothing left open, so that it repeats this very run."""
     scale = solve_scale(config.ensemble, site)
     ensemble = config.ensemble.model_copy(
         update={"members": scale.members, "workers": scale.workers, "system_scale": scale.system_scale}
     )
-    return config.model_copy(update={"ensemble": ensemble}), map_members(scale, site)
+    train = fill_defaults(config.train, scale.workers, site)
+    complete = config.model_copy(update={"ensemble": ensemble, "train": train})
+    check_compatible(complete, scale.workers, site)
+    return complete, map_members(scale, site)

@@ -10,7 +10,17 @@ from pydantic_core import ErrorDetails
 
 from trainmark.spec.config import RunConfig
 from trainmark.spec.errors import ConfigError
-from trainmark.spec.registries import DATASETS, LAUNCHERS, OPTIMIZERS, SCHEDULES
+from trainmark.spec.registries import (
+    COMMUNICATION,
+    COMMUNICATION_PRECISIONS,
+    DATASETS,
+    LAUNCHERS,
+    MODELS,
+    OPTIMIZERS,
+    PARALLEL,
+    PRECISIONS,
+    SCHEDULES,
+)
 from trainmark.spec.registry import closest
 from trainmark.spec.site import Site
 from trainmark.spec.workload import WorkloadSize
@@ -18,6 +28,7 @@ from trainmark.workloads.find import find_size
 
 BaseModelT = TypeVar("BaseModelT", bound=BaseModel)
 
+CHOSEN_FOR_MODEL = ("compiler",)  # in a recipe: whether compiling pays depends on the model
 DEFAULTS = {"workload": "image-classification", "size": "tiny"}
 
 
@@ -78,24 +89,62 @@ def resolve_config(choices: list[Choices]) -> RunConfig:
     if not all(isinstance(name, str) for name in named.values()):
         raise ConfigError(f"workload and size are names, but got {named['workload']!r} and {named['size']!r}.")
     size = find_size(named["workload"], named["size"])
-    merged = _merge(_defaults_of(size) | named, user)
+    merged = _merge(_defaults_of(size, user) | named, user)
     config = _validate(RunConfig, merged, choices, ())
-    for registry, name in (
-        (OPTIMIZERS, config.train.optimizer),
-        (SCHEDULES, config.train.schedule),
-        (LAUNCHERS, config.launch.launcher),
-    ):
-        _ = registry[name]  # an unknown name is refused here, before anything starts
-    settings = _validate(DATASETS.load(size.dataset).Settings, config.data, choices, ("data",))
+    _check_names(config)
+    _check_model_settings(config, choices)
+    settings = _validate(DATASETS.load(config.dataset).Settings, _shaped(config), choices, ("data",))
     return config.model_copy(update={"data": settings.model_dump(exclude_none=True)})
 
 
-def _defaults_of(size: WorkloadSize) -> dict[str, Any]:
+def _defaults_of(size: WorkloadSize, user: dict[str, Any]) -> dict[str, Any]:
+    """The workload's own choices; those that were made for its model or dataset only while these are not replaced."""
+    same_model = user.get("model", size.model) == size.model
+    recipe = {key: value for key, value in size.recipe.items() if same_model or key not in CHOSEN_FOR_MODEL}
+    same_dataset = user.get("dataset", size.dataset) == size.dataset
     return {
-        "train": dict(size.recipe),
+        "model": size.model,
+        "model_settings": dict(size.model_settings) if same_model else {},
+        "dataset": size.dataset,
+        "data": dict(size.data_settings) if same_dataset else {},
+        "train": recipe,
         "evaluate": {"target_quality": size.target_quality, "exponent": size.exponent},
-        "data": dict(size.data_settings),
     }
+
+
+def _check_names(config: RunConfig) -> None:
+    """An unknown name is refused here, before anything starts; "module:attribute" is a plug-in's own code."""
+    train = config.train
+    for registry, name in (
+        (MODELS, config.model),
+        (DATASETS, config.dataset),
+        (OPTIMIZERS, train.optimizer),
+        (SCHEDULES, train.schedule),
+        (PRECISIONS, train.precision),
+        (PARALLEL, train.parallel),
+        (COMMUNICATION, train.communication),
+        (COMMUNICATION_PRECISIONS, train.communication_precision),
+        (LAUNCHERS, config.launch.launcher),
+    ):
+        if name is not None and ":" not in name:
+            _ = registry[name]
+
+
+def _check_model_settings(config: RunConfig, choices: list[Choices]) -> None:
+    known = MODELS.arguments(config.model)
+    for key in config.model_settings:
+        if known is not None and key not in known:
+            source = _source_of(("model_settings", key), choices)
+            hint = closest(key, known) or f" Known here: {', '.join(known)}."
+            raise ConfigError(f"{source}: the model '{config.model}' has no setting '{key}'.{hint}")
+
+
+def _shaped(config: RunConfig) -> dict[str, Any]:
+    """The dataset's settings; a shape that a synthetic one leaves open is the model's own."""
+    shape = MODELS.constant(config.model, "INPUT_SHAPE")
+    if not getattr(DATASETS.load(config.dataset), "is_synthetic", False) or shape is None:
+        return dict(config.data)
+    return dict(zip(("channels", "height", "width"), shape, strict=True)) | config.data
 
 
 def _merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:

@@ -24,9 +24,16 @@ ROWS = (
     ("time_to_train_all_s", "time to train all (TTTa)"),
     ("models_per_minute", "models per minute"),
     ("peak_memory_bytes", "peak memory of a worker"),
+    ("communication_share", "waiting for other workers"),
+    ("communication_bytes_per_step", "sent by a worker per step"),
+    ("bubble_share", "pipeline bubble"),
+    ("staleness_steps", "staleness of gradients"),
     ("data_wait_share", "waiting for data"),
     ("harness_overhead_share", "harness overhead"),
 )
+
+# Left out where a run has no such thing.
+ONLY_IF_THERE = {"communication_share", "communication_bytes_per_step", "bubble_share", "staleness_steps"}
 
 
 def print_result(result: Result, console: Console) -> None:
@@ -53,6 +60,8 @@ def _metrics_table(result: Result) -> Table:
     table = Table("metric", "value", "95 % interval", "n", "note", box=None, header_style="bold", pad_edge=False)
     for name, label in ROWS:
         metric = result.metrics[name]
+        if metric.value is None and name in ONLY_IF_THERE:
+            continue
         interval = ""
         if metric.ci95 is not None:
             interval = " – ".join(show_value(bound, metric.unit) for bound in metric.ci95)

@@ -31,24 +31,69 @@ class EnsembleConfig(StrictSection):
 
 
 class TrainConfig(StrictSection):
-    """The recipe: how each member is trained."""
+    """The recipe: how each member is trained. What is None is filled in by the plan, with the device's fastest."""
 
     epochs: int = Field(ge=1, description="passes over the member's bootstrap")
-    batch_size: int = Field(ge=1, description="samples a worker processes in one step")
+    batch_size: int = Field(ge=1, description="samples of one forward and backward pass of a worker")
+    accumulation: int = Field(1, ge=1, description="passes whose gradients are summed into one step")
+    augmentation: Literal["none", "flip-shift"] = Field("none", description="random change of each training image")
+    batch_norm: Literal["worker", "synchronised"] = Field(
+        "worker", description="whose samples batch normalisation takes its statistics from"
+    )
+
     optimizer: str = Field(description="name from `trainmark list optimizers`")
     learning_rate: float = Field(gt=0, description="rate at the reference batch size")
-    reference_batch_size: int = Field(
-        ge=1, description="global batch for which learning_rate is meant; linear scaling starts here"
+    momentum: float = Field(0.9, ge=0, lt=1, description="momentum of sgd and lars; beta1 of adam, adamw and lamb")
+    momentum_correction: Literal["as-published", "on", "off"] = Field(
+        "as-published", description="whether momentum keeps its meaning when the rate changes"
     )
-    momentum: float = Field(0.9, ge=0, lt=1, description="momentum of the optimizer")
-    weight_decay: float = Field(0.0, ge=0, description="L2 penalty")
-    schedule: str = Field(description="name from `trainmark list schedules`")
-    warmup_epochs: float = Field(0.0, ge=0, description="epochs of gradual warm-up")
-    decay_power: float = Field(1.0, ge=0, description="power of the polynomial decay after warm-up; 0 keeps the rate")
-    precision: Literal["fp32"] = Field("fp32", description="number format of the training arithmetic")
-    memory_format: Literal["channels-last", "contiguous"] = Field(
+    nesterov: bool = Field(False, description="sgd looks ahead along its momentum")
+    beta2: float = Field(0.999, ge=0, lt=1, description="decay of the squared gradient of adam, adamw and lamb")
+    epsilon: float | None = Field(None, ge=0, description="term that keeps divisions finite; default: the optimizer's")
+    trust_coefficient: float = Field(0.001, gt=0, description="lars: share of a layer's norm that a step may move it")
+    weight_decay: float = Field(0.0, ge=0, description="L2 penalty (sgd, adam, adagrad, lars) or decay (adamw, lamb)")
+
+    schedule: str = Field(description="name from `trainmark list schedules`; what the rate does after warm-up")
+    reference_batch_size: int = Field(
+        ge=1, description="global batch for which learning_rate is meant; rate scaling starts here"
+    )
+    rate_scaling: Literal["linear", "square-root", "none"] = Field(
+        "linear", description="how the rate grows with the global batch"
+    )
+    warmup: Literal["gradual", "constant"] = Field("gradual", description="how warm-up reaches the scaled rate")
+    warmup_epochs: float = Field(0.0, ge=0, description="epochs of warm-up")
+    decay_power: float = Field(1.0, ge=0, description="polynomial: power of the decay; 0 keeps the rate")
+    decay_epochs: float = Field(30.0, gt=0, description="step: epochs between decays")
+    decay_factor: float = Field(0.1, gt=0, le=1, description="step: what the rate is multiplied by")
+    cycle_epochs: float = Field(2.0, gt=0, description="cyclic: epochs of one cycle, down and up")
+    cycle_floor: float = Field(0.1, gt=0, le=1, description="cyclic: share of the peak at which the rate turns")
+    collapse_epochs: float = Field(
+        0.0, ge=0, description="final epochs without augmentation, with doubled weight decay and a decay of power 2"
+    )
+
+    precision: str | None = Field(None, description="name from `trainmark list precisions`; default: the device's")
+    int8_scales: Literal["tensor", "channel"] = Field("channel", description="int8: values that share one scale")
+
+    parallel: str = Field("data", description="name from `trainmark list parallel`")
+    stages: int | None = Field(None, ge=1, description="workers that share one copy of the model's layers")
+    micro_batches: int = Field(4, ge=1, description="parts of a batch that are in a pipeline at the same time")
+    communication: str = Field("allreduce", description="name from `trainmark list communication`")
+    communication_precision: str = Field("fp32", description="name from `trainmark list communication-precisions`")
+    communication_group: int | None = Field(
+        None, ge=1, description="workers of a group (hierarchical) or row (torus-2d); default: a node's, near a square"
+    )
+    averaging_steps: int = Field(8, ge=1, description="local-sgd: steps between averages")
+    powersgd_rank: int = Field(2, ge=1, description="powersgd: rank of the matrices that are sent")
+
+    recompute: bool = Field(False, description="forget activations and compute them again in the backward pass")
+    offload: Literal["none", "host", "disk"] = Field("none", description="where activations wait for the backward pass")
+    memory_format: Literal["channels-last", "contiguous", "onednn"] = Field(
         "channels-last", description="layout of images and convolution weights in memory"
     )
+    compiler: Literal["none", "inductor", "torchscript"] | None = Field(
+        None, description="what compiles the model; default: the device's"
+    )
+    cuda_graph: bool | None = Field(None, description="replay the whole step as one graph; default: where it can be")
 
 
 class EvaluateConfig(StrictSection):
@@ -66,10 +111,14 @@ class LaunchConfig(StrictSection):
 
     launcher: str = Field("local", description="name from `trainmark list launchers`")
     threads: int | None = Field(None, ge=1, description="threads per worker; default: one per core of its slot")
-    allocator: Literal["keep", "system"] = Field(
+    thread_binding: Literal["none", "close", "spread"] = Field(
+        "none", description="how OpenMP places a worker's threads on its cores"
+    )
+    allocator: Literal["keep", "system", "tcmalloc", "jemalloc"] = Field(
         "keep", description="keep: glibc keeps freed memory (fewer page faults); system: leave it as it is"
     )
     checkpoint_epochs: int = Field(1, ge=0, description="epochs between checkpoints; 0 writes none")
+    checkpoint_steps: int = Field(0, ge=0, description="steps between checkpoints within an epoch; 0 writes none")
 
 
 class MeasureConfig(StrictSection):
@@ -86,7 +135,10 @@ class RunConfig(StrictSection):
     size: str = Field(description="size of the workload: tiny or full")
     seed: int = Field(1, ge=0, description="seed of bootstrap, initial weights and shuffling")
     ensemble: EnsembleConfig = EnsembleConfig()
-    data: dict[str, Setting] = Field(default_factory=dict, description="settings of the workload's dataset")
+    model: str = Field(description="name from `trainmark list models`")
+    model_settings: dict[str, Setting] = Field(default_factory=dict, description="arguments of the model's builder")
+    dataset: str = Field(description="name from `trainmark list datasets`")
+    data: dict[str, Setting] = Field(default_factory=dict, description="settings of the dataset")
     train: TrainConfig
     evaluate: EvaluateConfig
     launch: LaunchConfig = LaunchConfig()

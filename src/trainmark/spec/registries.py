@@ -12,6 +12,7 @@ MODELS = Registry(
     "model",
     {
         "resnet-tiny": "trainmark.workloads.models.resnet_tiny:build",
+        "resnet18": "trainmark.workloads.models.resnet18:build",
         "resnet50-v1": "trainmark.workloads.models.resnet50:build_v1",
         "resnet50-v1.5": "trainmark.workloads.models.resnet50:build_v1_5",
     },
@@ -20,7 +21,10 @@ MODELS = Registry(
 
 DATASETS = Registry(
     "dataset",
-    {"shapes": "trainmark.data.datasets.shapes:Shapes"},
+    {
+        "shapes": "trainmark.data.datasets.shapes:Shapes",
+        "synthetic": "trainmark.data.datasets.synthetic:Synthetic",
+    },
     group="trainmark.datasets",
 )
 
@@ -38,14 +42,77 @@ QUALITIES = Registry(
 
 OPTIMIZERS = Registry(
     "optimizer",
-    {"sgd": "trainmark.train.optimizers.sgd:build"},
+    {
+        "sgd": "trainmark.train.optimizers.sgd:build",
+        "adam": "trainmark.train.optimizers.adam:build",
+        "adamw": "trainmark.train.optimizers.adamw:build",
+        "adagrad": "trainmark.train.optimizers.adagrad:build",
+        "lars": "trainmark.train.optimizers.lars:build",
+        "lamb": "trainmark.train.optimizers.lamb:build",
+    },
     group="trainmark.optimizers",
 )
 
 SCHEDULES = Registry(
     "schedule",
-    {"warmup-linear-scaling": "trainmark.train.schedules.warmup_linear_scaling:learning_rate"},
+    {
+        "constant": "trainmark.train.schedules.constant:share_of_peak",
+        "step": "trainmark.train.schedules.step:share_of_peak",
+        "polynomial": "trainmark.train.schedules.polynomial:share_of_peak",
+        "cosine": "trainmark.train.schedules.cosine:share_of_peak",
+        "cyclic": "trainmark.train.schedules.cyclic:share_of_peak",
+    },
     group="trainmark.schedules",
+)
+
+PRECISIONS = Registry(
+    "precision",
+    {
+        "fp32": "trainmark.train.precision.fp32:build",
+        "tf32": "trainmark.train.precision.tf32:build",
+        "bf16-mixed": "trainmark.train.precision.bf16_mixed:build",
+        "fp16-mixed": "trainmark.train.precision.fp16_mixed:build",
+        "fp16": "trainmark.train.precision.fp16:build",
+        "int8": "trainmark.train.precision.int8:build",
+    },
+    group="trainmark.precisions",
+)
+
+COMMUNICATION = Registry(
+    "communication mode",
+    {
+        "allreduce": "trainmark.train.communication.allreduce:build",
+        "ring": "trainmark.train.communication.ring:build",
+        "hierarchical": "trainmark.train.communication.hierarchical:build",
+        "torus-2d": "trainmark.train.communication.torus_2d:build",
+        "parameter-server": "trainmark.train.communication.parameter_server:build",
+        "local-sgd": "trainmark.train.communication.local_sgd:build",
+    },
+    group="trainmark.communication",
+)
+
+COMMUNICATION_PRECISIONS = Registry(
+    "communication precision",
+    {
+        "fp32": "trainmark.train.communication.fp32:build",
+        "fp16": "trainmark.train.communication.fp16:build",
+        "bf16": "trainmark.train.communication.bf16:build",
+        "int8": "trainmark.train.communication.int8:Int8",
+        "powersgd": "trainmark.train.communication.powersgd:PowerSgd",
+    },
+    group="trainmark.communication_precisions",
+)
+
+PARALLEL = Registry(
+    "parallel mode",
+    {
+        "data": "trainmark.train.parallel.data:build",
+        "sharded": "trainmark.train.parallel.sharded:build",
+        "model": "trainmark.train.parallel.model:build",
+        "gpipe": "trainmark.train.parallel.gpipe:build",
+        "1f1b": "trainmark.train.parallel.one_f_one_b:build",
+    },
+    group="trainmark.parallel",
 )
 
 LAUNCHERS = Registry(
@@ -71,6 +138,10 @@ METRICS = Registry(
         "time_to_train_all_s": "trainmark.collect.metrics.time_to_train_all_s:compute",
         "models_per_minute": "trainmark.collect.metrics.models_per_minute:compute",
         "peak_memory_bytes": "trainmark.collect.metrics.peak_memory_bytes:compute",
+        "communication_share": "trainmark.collect.metrics.communication_share:compute",
+        "communication_bytes_per_step": "trainmark.collect.metrics.communication_bytes_per_step:compute",
+        "bubble_share": "trainmark.collect.metrics.bubble_share:compute",
+        "staleness_steps": "trainmark.collect.metrics.staleness_steps:compute",
         "data_wait_share": "trainmark.collect.metrics.data_wait_share:compute",
         "harness_overhead_share": "trainmark.collect.metrics.harness_overhead_share:compute",
     },
@@ -85,6 +156,10 @@ KINDS = {
     "qualities": QUALITIES,
     "optimizers": OPTIMIZERS,
     "schedules": SCHEDULES,
+    "precisions": PRECISIONS,
+    "parallel": PARALLEL,
+    "communication": COMMUNICATION,
+    "communication-precisions": COMMUNICATION_PRECISIONS,
     "launchers": LAUNCHERS,
     "metrics": METRICS,
 }

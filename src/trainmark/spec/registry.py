@@ -64,23 +64,49 @@ class Registry(Mapping[str, str]):
                 "Check that the package that provides it is installed whole."
             ) from error
 
+    # Importing a part may pull in torch. What planning must know of it is read from its source instead.
+
     def describe(self, name: str) -> str:
-        """One line about a part, read from its source without importing it (importing may pull in torch)."""
-        module_name, _, attribute = self[name].partition(":")
+        """One line about a part."""
+        source = self._source(name)
+        if source is None:
+            return "(its module cannot be found)"
+        tree, attribute = source
+        definition = _definition(tree, attribute)
+        return _first_line((definition and ast.get_docstring(definition)) or ast.get_docstring(tree) or "")
+
+    def arguments(self, name: str) -> list[str] | None:
+        """The arguments that a part's function takes; None where its source does not tell."""
+        source = self._source(name)
+        definition = source and _definition(*source)
+        if not isinstance(definition, ast.FunctionDef) or definition.args.kwarg:
+            return None
+        return [argument.arg for argument in (*definition.args.args, *definition.args.kwonlyargs)]
+
+    def constant(self, name: str, constant: str) -> Any:
+        """A constant that a part's module states, such as INPUT_SHAPE; None where it states none."""
+        source = self._source(name)
+        for node in source[0].body if source else []:
+            if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == constant for t in node.targets):
+                return ast.literal_eval(node.value)
+        return None
+
+    def _source(self, name: str) -> tuple[ast.Module, str] | None:
+        target = name if ":" in name else self[name]
+        module_name, _, attribute = target.partition(":")
         try:
             spec = importlib.util.find_spec(module_name)
         except ImportError:
             spec = None
         if spec is None or spec.origin is None:
-            return "(its module cannot be found)"
-        tree = ast.parse(Path(spec.origin).read_text(encoding="utf-8"))
-        return _first_line(_docstring_of(tree, attribute) or ast.get_docstring(tree) or "")
+            return None
+        return ast.parse(Path(spec.origin).read_text(encoding="utf-8")), attribute
 
 
-def _docstring_of(tree: ast.Module, attribute: str) -> str | None:
+def _definition(tree: ast.Module, attribute: str) -> ast.FunctionDef | ast.ClassDef | None:
     for node in tree.body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == attribute:
-            return ast.get_docstring(node)
+            return node
     return None
 
 

@@ -62,6 +62,7 @@ class Result(Section):
     plan: dict[str, Any]
     machine: dict[str, Any]
     software: dict[str, Any]
+    engine: dict[str, Any] = Field(default_factory=dict)
     metrics: dict[str, Metric]
     members: list[MemberResult]
     warnings: list[str]

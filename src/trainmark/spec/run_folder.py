@@ -10,6 +10,22 @@ def member_name(member: int) -> str:
 
 
 @dataclass(frozen=True)
+class CheckpointFolder:
+    """A member's training state at one step: a file per rank, and a mark that all of them are there."""
+
+    path: Path
+
+    def rank(self, rank: int) -> Path:
+        """What one rank needs to go on."""
+        return self.path / f"rank-{rank}.pt"
+
+    @property
+    def complete(self) -> Path:
+        """Exists if and only if every rank's file is whole."""
+        return self.path / "complete"
+
+
+@dataclass(frozen=True)
 class AttemptFolder:
     """One try at training a member."""
 
@@ -38,10 +54,13 @@ class AttemptFolder:
         """Where rank 0 says how to reach it."""
         return self.path / "rendezvous.json"
 
-    @property
-    def checkpoint(self) -> Path:
-        """The member's newest checkpoint."""
-        return self.path / "checkpoint.pt"
+    def checkpoint(self, step: int) -> CheckpointFolder:
+        """The member's state before a step."""
+        return CheckpointFolder(self.path / f"checkpoint-{step:09d}")
+
+    def checkpoints(self) -> list[CheckpointFolder]:
+        """All that lie here, whole or not, oldest first."""
+        return [CheckpointFolder(path) for path in sorted(self.path.glob("checkpoint-*"))]
 
     @property
     def predictions(self) -> Path:

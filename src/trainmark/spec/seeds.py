@@ -11,6 +11,9 @@ class Purpose(IntEnum):
     BOOTSTRAP = 0
     SHUFFLE = 1
     WEIGHTS = 2
+    AUGMENT = 3
+    SYNTHETIC = 4
+    NOISE = 5
 
 
 def stream(seed: int, member: int, purpose: Purpose, *more: int) -> np.random.Generator:

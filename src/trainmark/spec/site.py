@@ -21,12 +21,18 @@ class Slot(Section):
 
 
 class NodeGroup(Section):
-    """`count` nodes alike. `names` may name them; otherwise they are numbered after `prefix`."""
+    """`count` nodes alike. `names` may name them; otherwise they are numbered after `prefix`.
+
+    `bf16` says whether their accelerators, if any, compute in bf16. `shared_cores` lets several slots use one core, to
+    try out on a small machine what is meant for a larger one.
+    """
 
     prefix: str = "node"
     names: tuple[str, ...] = ()
     count: int = Field(1, ge=1)
     slots: tuple[Slot, ...] = Field(min_length=1)
+    bf16: bool = True
+    shared_cores: bool = False
 
     @model_validator(mode="after")
     def _names_match_count_and_cores_are_disjoint(self) -> "NodeGroup":
@@ -37,8 +43,11 @@ class NodeGroup(Section):
             if len(set(slot.cores)) < len(slot.cores):
                 raise ValueError(f"a slot names a core twice: {slot.cores}")
             shared = seen & set(slot.cores)
-            if shared:
-                raise ValueError(f"core {show_cores(tuple(shared))} is in two slots; each slot needs its own cores")
+            if shared and not self.shared_cores:
+                raise ValueError(
+                    f"core {show_cores(tuple(shared))} is in two slots; give each slot its own cores, or set "
+                    "shared_cores = true to try things out"
+                )
             seen |= set(slot.cores)
         return self
 

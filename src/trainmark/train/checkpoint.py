@@ -1,54 +1,90 @@
-"""Checkpoints: a member's training state after an epoch, written whole or not at all, safe to load."""
+"""Checkpoints: a member's training state at a step, each rank's part whole or not there, safe to load."""
 
 import io
+import shutil
 from pathlib import Path
 from pickle import UnpicklingError
+from typing import Any, NamedTuple
 
 import torch
-from torch import nn
 
 from trainmark.spec.errors import TrainmarkError
-from trainmark.spec.files import write_atomically
-from trainmark.spec.run_folder import RunFolder
+from trainmark.spec.files import write_atomically, write_text
+from trainmark.spec.run_folder import AttemptFolder, CheckpointFolder, RunFolder
+from trainmark.train.event_log import EventLog
+from trainmark.train.process_group import barrier
+from trainmark.train.trainee import Trainee
 
 
-def save_checkpoint(
-    path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, next_epoch: int, next_step: int
-) -> None:
-    """`path` holds all that training needs to go on with `next_epoch`."""
-    state = {
-        "model": model.state_dict(),
-        "optimizer": optimizer.state_dict(),
-        "next_epoch": next_epoch,
-        "next_step": next_step,
-        "random_state": torch.get_rng_state(),
-    }
-    buffer = io.BytesIO()
-    torch.save(state, buffer)
-    write_atomically(path, lambda file: file.write(buffer.getbuffer()))
+class Position(NamedTuple):
+    """The next step: its number, its epoch, and its number within the epoch."""
+
+    step: int = 0
+    epoch: int = 0
+    step_of_epoch: int = 0
 
 
-def find_checkpoint(folder: RunFolder, member: int, attempt: int) -> Path | None:
-    """The newest checkpoint that an earlier attempt at the member left."""
+class Checkpoints:
+    """Writes a member's checkpoints; only the newest whole one is kept."""
+
+    def __init__(self, attempt: AttemptFolder, log: EventLog) -> None:
+        self._attempt = attempt
+        self._log = log
+
+    def save(self, trainee: Trainee, position: Position) -> None:
+        """All that training needs to go on at `position` is on disk; every rank calls this together."""
+        folder = self._attempt.checkpoint(position.step)
+        folder.path.mkdir(parents=True, exist_ok=True)
+        _write(folder.rank(trainee.rank), _state_of(trainee, position))
+        barrier()
+        if trainee.rank == 0:
+            write_text(folder.complete, "")  # from here on this is the one to resume from
+            self._log.write("checkpoint", epoch=position.epoch, step=position.step)
+            for older in self._attempt.checkpoints():
+                if older.path != folder.path:
+                    shutil.rmtree(older.path, ignore_errors=True)
+        barrier()
+
+
+def find_checkpoint(folder: RunFolder, member: int, attempt: int) -> CheckpointFolder | None:
+    """The newest whole checkpoint that an earlier attempt at the member left."""
     for earlier in range(attempt - 1, 0, -1):
-        path = folder.attempt(member, earlier).checkpoint
-        if path.exists():
-            return path
+        for found in reversed(folder.attempt(member, earlier).checkpoints()):
+            if found.complete.exists():
+                return found
     return None
 
 
-def load_checkpoint(
-    path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, device: torch.device
-) -> tuple[int, int]:
-    """Model and optimizer are as they were; the epoch and the step to go on with come back."""
-    # weights_only: a checkpoint is data and can never run code.
+def load_checkpoint(folder: CheckpointFolder, trainee: Trainee) -> Position:
+    """The trainee is as it was; the position to go on from comes back."""
+    path = folder.rank(trainee.rank)
     try:
-        state = torch.load(path, map_location=device, weights_only=True)
-        model.load_state_dict(state["model"])
-        optimizer.load_state_dict(state["optimizer"])
+        # weights_only: a checkpoint is data and can never run code.
+        state = torch.load(path, map_location=trainee.device, weights_only=True)
+        trainee.parallelism.load(state["trained"], trainee.optimizer)
         torch.set_rng_state(state["random_state"].cpu())
-        return int(state["next_epoch"]), int(state["next_step"])
-    except (RuntimeError, ValueError, LookupError, EOFError, UnpicklingError) as error:
+        if trainee.device.type == "cuda":
+            torch.cuda.set_rng_state(state["cuda_random_state"].cpu())
+        return Position(*state["position"])
+    except (OSError, RuntimeError, ValueError, LookupError, EOFError, UnpicklingError) as error:
         raise TrainmarkError(
-            f"The checkpoint {path} is damaged ({type(error).__name__}). Remove it; the next attempt does without."
+            f"The checkpoint {path} is damaged ({type(error).__name__}). Remove {folder.path}; the next attempt does "
+            "without."
         ) from error
+
+
+def _state_of(trainee: Trainee, position: Position) -> dict[str, Any]:
+    state: dict[str, Any] = {
+        "position": tuple(position),
+        "trained": trainee.parallelism.state(trainee.optimizer),
+        "random_state": torch.get_rng_state(),
+    }
+    if trainee.device.type == "cuda":
+        state["cuda_random_state"] = torch.cuda.get_rng_state()
+    return state
+
+
+def _write(path: Path, state: dict[str, Any]) -> None:
+    buffer = io.BytesIO()
+    torch.save(state, buffer)
+    write_atomically(path, lambda file: file.write(buffer.getbuffer()))

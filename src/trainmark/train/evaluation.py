@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import nn
 
 from trainmark.data.batches import ResidentBatches
 from trainmark.data.epochs import Order
@@ -19,8 +20,9 @@ from trainmark.train.trainee import Trainee
 def evaluate(trainee: Trainee, epoch: int, log: EventLog) -> float | None:
     """The quality on the held-out samples, on rank 0; the other ranks help and get nothing."""
     start = time.perf_counter()
+    assert trainee.eval_batches is not None
     everything = np.arange(len(trainee.eval_batches.labels), dtype=np.int64)
-    predictions = _predict(trainee, trainee.eval_batches, everything)
+    predictions = _predict(trainee, trainee.parallelism.whole_model(), trainee.eval_batches, everything)
     if trainee.rank != 0:
         return None
     labels = trainee.eval_batches.labels.cpu().numpy()
@@ -31,11 +33,14 @@ def evaluate(trainee: Trainee, epoch: int, log: EventLog) -> float | None:
 
 def write_predictions(trainee: Trainee, path: Path) -> None:
     """The trained member's predictions and the true labels, for the ensemble's."""
+    if trainee.eval_batches is None:
+        return
+    model = trainee.parallelism.whole_model()
     everything = np.arange(len(trainee.eval_batches.labels), dtype=np.int64)
-    arrays = _with_labels(trainee, trainee.eval_batches, everything, "eval")
-    if trainee.config.evaluate.out_of_bag:
+    arrays = _with_labels(trainee, model, trainee.eval_batches, everything, "eval")
+    if trainee.config.evaluate.out_of_bag and trainee.kept_batches is not None:
         unseen = np.flatnonzero(trainee.counts == 0).astype(np.int64)
-        arrays |= _with_labels(trainee, trainee.train_batches, unseen, "oob")
+        arrays |= _with_labels(trainee, model, trainee.kept_batches, unseen, "oob")
     if trainee.rank == 0:
         write_atomically(
             path,
@@ -43,21 +48,24 @@ def write_predictions(trainee: Trainee, path: Path) -> None:
         )
 
 
-def _with_labels(trainee: Trainee, batches: ResidentBatches, indices: Order, name: str) -> dict[str, NDArray[Any]]:
+def _with_labels(
+    trainee: Trainee, model: nn.Module, batches: ResidentBatches, indices: Order, name: str
+) -> dict[str, NDArray[Any]]:
     return {
         f"{name}_indices": indices,
-        f"{name}_predictions": _predict(trainee, batches, indices),
+        f"{name}_predictions": _predict(trainee, model, batches, indices),
         f"{name}_labels": batches.labels.cpu().numpy()[indices],
     }
 
 
-def _predict(trainee: Trainee, batches: ResidentBatches, indices: Order) -> NDArray[np.float32]:
+def _predict(trainee: Trainee, model: nn.Module, batches: ResidentBatches, indices: Order) -> NDArray[np.float32]:
     """The predictions for `indices`, in their order: each worker makes a run of them, all get them all."""
     shares = np.array_split(indices, trainee.workers)
-    trainee.model.eval()
-    with torch.inference_mode():
+    model.eval()
+    with torch.inference_mode(), trainee.arithmetic.forward():
         parts = [
-            trainee.task.predictions(trainee.model(samples))
+            trainee.task.predictions(model(samples))
             for samples in batches.in_order(shares[trainee.rank], trainee.config.evaluate.batch_size)
         ]
+    model.train()
     return gather_rows(torch.cat(parts), [len(share) for share in shares]).cpu().numpy().astype(np.float32)

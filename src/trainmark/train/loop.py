@@ -1,78 +1,91 @@
-"""The training loop: epochs of steps, each timed; evaluation and checkpoints between epochs, outside the timing."""
+"""The training loop: epochs of steps, each timed; evaluation and checkpoints in between, outside the timing."""
 
 import time
-from collections.abc import Iterator
 
-import torch
-from torch import Tensor
-
-from trainmark.data.epochs import epoch_order, rank_batches
-from trainmark.spec.run_folder import AttemptFolder
+from trainmark.data.augmentation import Views, epoch_views, unchanged
+from trainmark.data.epochs import Order, epoch_order, replica_batches
+from trainmark.spec.layout import global_batch
 from trainmark.spec.schedule import Progress
-from trainmark.train.checkpoint import save_checkpoint
+from trainmark.train.checkpoint import Checkpoints, Position
 from trainmark.train.evaluation import evaluate
 from trainmark.train.event_log import EventLog
-from trainmark.train.process_group import average_buffers, barrier
+from trainmark.train.learning_rate import is_collapsed, learning_rate, weight_decay_factor
+from trainmark.train.process_group import barrier
+from trainmark.train.rate import set_rate, set_weight_decay
+from trainmark.train.step import step_of
 from trainmark.train.step_recorder import StepRecorder
-from trainmark.train.trainee import Trainee
+from trainmark.train.trainee import Step, Trainee
 
 
-def train(trainee: Trainee, attempt: AttemptFolder, log: EventLog, first_epoch: int, first_step: int) -> float | None:
-    """All epochs from `first_epoch` on; the last evaluation's quality comes back on rank 0."""
+def train(trainee: Trainee, checkpoints: Checkpoints, log: EventLog, position: Position) -> float | None:
+    """All that is left from `position` on; the last evaluation's quality comes back on rank 0."""
     config = trainee.config
     recorder = StepRecorder(log, trainee.device)
-    step, quality = first_step, None
-    for epoch in range(first_epoch, config.train.epochs):
-        step = _train_epoch(trainee, recorder, epoch, step)
-        average_buffers(trainee.model)
-        is_last = epoch + 1 == config.train.epochs
-        if is_last or (epoch + 1) % config.evaluate.every_epochs == 0:
+    step = step_of(trainee)
+    quality = None
+    while position.epoch < config.train.epochs:
+        epoch = position.epoch
+        position = _train_epoch(trainee, step, recorder, checkpoints, position)
+        is_last = position.epoch == config.train.epochs
+        if trainee.eval_batches and (is_last or position.epoch % config.evaluate.every_epochs == 0):
             quality = evaluate(trainee, epoch, log)
         every = config.launch.checkpoint_epochs
         # Not after the last epoch, so that a resumed member always trains, and has timings of its own.
-        if trainee.rank == 0 and every and not is_last and (epoch + 1) % every == 0:
-            save_checkpoint(attempt.checkpoint, trainee.model, trainee.optimizer, epoch + 1, step)
-            log.write("checkpoint", epoch=epoch)
+        if every and not is_last and position.epoch % every == 0:
+            checkpoints.save(trainee, position)
         barrier()
     return quality
 
 
-def _train_epoch(trainee: Trainee, recorder: StepRecorder, epoch: int, step: int) -> int:
-    """One epoch; the number of the step after it comes back."""
-    config = trainee.config
-    order = epoch_order(trainee.counts, config.seed, trainee.member, epoch)
-    rows = rank_batches(order, trainee.rank, trainee.workers, config.train.batch_size)
-    rates = _learning_rates(trainee, step, len(rows))
-    trainee.shared_model.train()
-    batches = trainee.train_batches.take(rows)
-    recorder.start_epoch(epoch, step)
-    start = waiting = time.perf_counter_ns()
-    for (inputs, targets), rate in zip(batches, rates, strict=True):
+def _train_epoch(
+    trainee: Trainee, step: Step, recorder: StepRecorder, checkpoints: Checkpoints, position: Position
+) -> Position:
+    """The rest of the position's epoch; the position after it comes back."""
+    train, every = trainee.config.train, trainee.config.launch.checkpoint_steps
+    rows, views = _batches_of(trainee, position.epoch)
+    todo = range(position.step_of_epoch, len(rows))
+    plan = [_progress(trainee, position, i, len(rows)) for i in todo]
+    if views is not None:
+        views = _without_collapsed(trainee, plan, views[position.step_of_epoch :])
+    rates = [learning_rate(p, global_batch(train, trainee.workers), train, trainee.schedule) for p in plan]
+    batches = trainee.train_batches.take(rows[position.step_of_epoch :], views)
+    recorder.start_epoch(position.epoch, position.step)
+    waiting = time.perf_counter_ns()
+    for progress, rate, (inputs, targets) in zip(plan, rates, batches, strict=True):
         ready = time.perf_counter_ns()
-        loss = _step(trainee, inputs, targets, rate)
-        recorder.add(ready - waiting, loss)
+        set_weight_decay(trainee.optimizer, weight_decay_factor(progress, train))
+        set_rate(trainee.optimizer, rate, train.momentum_correction)
+        recorder.add(ready - waiting, step(inputs, targets), rate)
+        done = progress.step + 1
+        if every and done % every == 0 and progress is not plan[-1]:
+            with recorder.paused():
+                trainee.communicator.settle()
+                here = position.step_of_epoch + done - position.step
+                checkpoints.save(trainee, Position(done, position.epoch, here))
         waiting = time.perf_counter_ns()
-    if trainee.device.type == "cuda":
-        torch.cuda.synchronize()
-    recorder.stop_epoch(rows.size, (time.perf_counter_ns() - start) / 1e9)
-    return step + len(rows)
+    recorder.stop_epoch()
+    trainee.communicator.settle()
+    recorder.close_epoch(len(todo) * global_batch(train, trainee.workers), trainee.parallelism.facts())
+    return Position(position.step + len(todo), position.epoch + 1, 0)
 
 
-def _step(trainee: Trainee, inputs: Tensor, targets: Tensor, rate: float) -> Tensor:
-    """One update of the weights; the batch's loss comes back, still on the device."""
-    optimizer = trainee.optimizer
-    for group in optimizer.param_groups:
-        group["lr"] = rate
-    optimizer.zero_grad(set_to_none=True)
-    loss: Tensor = trainee.task.loss(trainee.shared_model(inputs), targets)
-    loss.backward()  # type: ignore[no-untyped-call]
-    optimizer.step()
-    return loss.detach()
+def _batches_of(trainee: Trainee, epoch: int) -> tuple[Order, Views | None]:
+    """The sample numbers of each step of this rank, and how the samples are seen."""
+    config, replica = trainee.config, trainee.layout.replica_of(trainee.rank)
+    order = epoch_order(trainee.counts, config.seed, trainee.member, epoch)
+    rows = replica_batches(order, replica, config.train, trainee.workers)
+    views = epoch_views(config.train.augmentation, len(order), config.seed, trainee.member, epoch)
+    return rows, None if views is None else replica_batches(views, replica, config.train, trainee.workers)
 
 
-def _learning_rates(trainee: Trainee, first_step: int, steps: int) -> Iterator[float]:
-    """The rate of each of an epoch's steps."""
+def _without_collapsed(trainee: Trainee, plan: list[Progress], views: Views) -> Views:
+    """The views, with none changed in collapsed final epochs."""
+    collapsed = [is_collapsed(progress, trainee.config.train) for progress in plan]
+    views[collapsed] = unchanged(views[collapsed])
+    return views
+
+
+def _progress(trainee: Trainee, position: Position, step_of_epoch: int, steps: int) -> Progress:
     train = trainee.config.train
-    for step in range(first_step, first_step + steps):
-        progress = Progress(step, steps, train.epochs * steps, trainee.workers * train.batch_size)
-        yield trainee.schedule(progress, train)
+    step = position.step + step_of_epoch - position.step_of_epoch
+    return Progress(step, steps, train.epochs * steps, train.warmup_epochs * steps)

@@ -1,29 +1,46 @@
 """The workers of one member find each other and act together."""
 
 import time
-import warnings
 from datetime import timedelta
 
 import torch
 import torch.distributed as dist
-from torch import Tensor, nn
+from torch import Tensor
 from torch._C._distributed_c10d import Store, TCPStore
 
 from trainmark.spec.files import read_json, write_json
+from trainmark.spec.layout import ParallelLayout
 from trainmark.spec.plan import Rank
 from trainmark.spec.run_folder import AttemptFolder
+from trainmark.train.peers import Peers
 
 TIMEOUT = timedelta(minutes=10)
 POLL_S = 0.02
 
 
-def join_group(rank: Rank, workers: int, attempt: AttemptFolder, device: torch.device) -> None:
-    """This rank is in the member's process group; alone, it needs none."""
-    if workers == 1:
-        return
-    store = _open_store(rank, workers, attempt)
+def join_group(rank: Rank, ranks: tuple[Rank, ...], attempt: AttemptFolder, device: torch.device) -> Peers:
+    """This rank and the member's other workers, in a process group; alone, it needs none."""
+    nodes = tuple(each.node for each in ranks)
+    if len(ranks) == 1:
+        return Peers(0, nodes, None, device)
+    store = _open_store(rank, len(ranks), attempt)
     backend = "nccl" if device.type == "cuda" else "gloo"
-    dist.init_process_group(backend, store=store, rank=rank.rank, world_size=workers, timeout=TIMEOUT)
+    dist.init_process_group(backend, store=store, rank=rank.rank, world_size=len(ranks), timeout=TIMEOUT)
+    return Peers(rank.rank, nodes, dist.group.WORLD, device)
+
+
+def replica_peers(workers: Peers, layout: ParallelLayout) -> Peers:
+    """The workers that hold the same part of the model as this one; all workers call this together."""
+    if layout.stages == 1:
+        return workers
+    mine = workers
+    for stage in range(layout.stages):
+        ranks = [rank for rank in range(workers.size) if layout.stage_of(rank) == stage]
+        group = dist.new_group(ranks) if len(ranks) > 1 else None
+        if workers.rank in ranks:
+            nodes = tuple(workers.nodes[rank] for rank in ranks)
+            mine = Peers(layout.replica_of(workers.rank), nodes, group, workers.device)
+    return mine
 
 
 def _open_store(rank: Rank, workers: int, attempt: AttemptFolder) -> Store:
@@ -52,27 +69,6 @@ def barrier() -> None:
     """Every worker of the member has come here."""
     if dist.is_initialized():
         dist.barrier()
-
-
-def share_model(model: nn.Module) -> nn.Module:
-    """The model, wrapped so that backward averages gradients over the workers."""
-    if not dist.is_initialized():
-        return model
-    # Batch-norm statistics stay each worker's own while training; `average_buffers` joins them before they are used.
-    with warnings.catch_warnings():
-        # torch 2.13 renames broadcast_buffers; torch 2.11 knows only that name.
-        warnings.simplefilter("ignore", FutureWarning)
-        return nn.parallel.DistributedDataParallel(model, broadcast_buffers=False, gradient_as_bucket_view=True)
-
-
-def average_buffers(model: nn.Module) -> None:
-    """Running statistics are the workers' mean, so that all evaluate the same model."""
-    if not dist.is_initialized():
-        return
-    for buffer in model.buffers():
-        if buffer.is_floating_point():
-            dist.all_reduce(buffer)
-            buffer /= dist.get_world_size()
 
 
 def gather_rows(rows: Tensor, counts: list[int]) -> Tensor:

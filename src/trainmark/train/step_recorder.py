@@ -2,6 +2,8 @@
 
 import math
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -9,6 +11,7 @@ from torch import Tensor
 
 from trainmark.spec.errors import TrainmarkError
 from trainmark.train.event_log import EventLog
+from trainmark.train.traffic import Traffic
 
 SECONDS_BETWEEN_BLOCKS = 1.0
 
@@ -26,6 +29,8 @@ class StepRecorder:
         self._waits_ns: list[int] = []
         self._ends: list[Any] = []
         self._losses: list[Tensor] = []
+        self._rates: list[float] = []
+        self._traffic = Traffic()
         # Losses of ended steps are fetched on a stream of their own, so that nothing waits for the steps behind them.
         self._fetching = torch.cuda.Stream() if self._on_gpu else None  # type: ignore[no-untyped-call]
         self._last_end: Any = None
@@ -33,19 +38,40 @@ class StepRecorder:
         self._first_step = 0
         self._last_block_ns = 0
         self._harness_ns = 0
+        self._began_ns = 0
+        self._epoch_ns = 0
 
     def start_epoch(self, epoch: int, step: int) -> None:
         """The clock of the next step starts now."""
         self._log.write("epoch_start", epoch=epoch, step=step)
         self._epoch, self._first_step = epoch, step
-        self._harness_ns = 0
-        self._last_end = self._stamp()
-        self._last_block_ns = time.perf_counter_ns()
+        self._harness_ns = self._epoch_ns = 0
+        self._start_clock()
 
-    def add(self, wait_ns: int, loss: Tensor) -> None:
-        """A step ended now; it had waited `wait_ns` for its batch."""
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """What happens inside is no part of any step or of the epoch's time."""
+        self._stop_clock()
+        yield
+        self._start_clock()
+
+    def _start_clock(self) -> None:
+        self._traffic.start()
+        self._last_end = self._stamp()
+        self._began_ns = self._last_block_ns = time.perf_counter_ns()
+
+    def _stop_clock(self) -> None:
+        if self._on_gpu:
+            torch.cuda.synchronize()
+        self._epoch_ns += time.perf_counter_ns() - self._began_ns
+        self._traffic.stop()
+        self._write_block(len(self._ends))
+
+    def add(self, wait_ns: int, loss: Tensor, rate: float) -> None:
+        """A step ended now; it had waited `wait_ns` for its batch and took place at this learning rate."""
         start = time.perf_counter_ns()
         self._losses.append(loss)
+        self._rates.append(rate)
         self._ends.append(self._stamp())
         self._waits_ns.append(wait_ns)
         if start - self._last_block_ns > SECONDS_BETWEEN_BLOCKS * 1e9:
@@ -53,16 +79,21 @@ class StepRecorder:
             self._last_block_ns = start
         self._harness_ns += time.perf_counter_ns() - start
 
-    def stop_epoch(self, samples: int, seconds: float) -> None:
-        """The epoch's last step has ended on the device; all that is left is written."""
-        self._write_block(len(self._ends))
+    def stop_epoch(self) -> None:
+        """The epoch's steps are over; what is left of them is written."""
+        self._stop_clock()
+
+    def close_epoch(self, samples: int, facts: dict[str, Any]) -> None:
+        """The epoch as a whole is written. `samples` are those of all workers."""
         self._log.write(
             "epoch_stop",
             epoch=self._epoch,
             next_step=self._first_step,
             samples=samples,
-            epoch_s=seconds,
+            epoch_s=self._epoch_ns / 1e9,
             harness_s=self._harness_ns / 1e9,
+            sent_bytes=self._traffic.take(),
+            **facts,
         )
 
     def _fetch(self, losses: list[Tensor]) -> list[float]:
@@ -94,6 +125,7 @@ class StepRecorder:
         ends, self._ends = self._ends[:count], self._ends[count:]
         waits, self._waits_ns = self._waits_ns[:count], self._waits_ns[count:]
         tensors, self._losses = self._losses[:count], self._losses[count:]
+        rates, self._rates = self._rates[:count], self._rates[count:]
         losses = self._fetch(tensors)
         starts = [self._last_end, *ends[:-1]]
         self._last_end = ends[-1]
@@ -104,6 +136,7 @@ class StepRecorder:
             step_s=[round(self._seconds_between(a, b), 9) for a, b in zip(starts, ends, strict=True)],
             wait_s=[wait / 1e9 for wait in waits],
             loss=[loss if math.isfinite(loss) else None for loss in losses],
+            learning_rate=rates,
         )
         self._refuse_divergence(losses)
         self._first_step += count

@@ -7,11 +7,17 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor
 
-from trainmark.data.batches import ResidentBatches
-from trainmark.spec.config import RunConfig, TrainConfig
-from trainmark.spec.schedule import Progress
+from trainmark.data.batches import Batches, ResidentBatches
+from trainmark.spec.config import RunConfig
+from trainmark.spec.layout import ParallelLayout
+from trainmark.train.arithmetic import Arithmetic
+from trainmark.train.communicator import Communicator
+from trainmark.train.learning_rate import Schedule
+from trainmark.train.parallelism import Parallelism
+
+Step = Callable[[Tensor, Tensor], Tensor]
 
 
 @dataclass(frozen=True)
@@ -22,13 +28,16 @@ class Trainee:
     member: int
     rank: int
     workers: int
+    layout: ParallelLayout
     device: torch.device
     counts: NDArray[np.uint8]
-    model: nn.Module
-    shared_model: nn.Module
+    parallelism: Parallelism
+    communicator: Communicator
+    arithmetic: Arithmetic
     optimizer: torch.optim.Optimizer
-    schedule: Callable[[Progress, TrainConfig], float]
+    schedule: Schedule
     task: Any
     quality: Any
-    train_batches: ResidentBatches
-    eval_batches: ResidentBatches
+    train_batches: Batches
+    kept_batches: ResidentBatches | None  # the training samples, to predict those that are out of bag
+    eval_batches: ResidentBatches | None  # None where data are synthetic: there is nothing to evaluate

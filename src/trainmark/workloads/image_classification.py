@@ -19,9 +19,10 @@ TINY = WorkloadSize(
         "reference_batch_size": 32,
         "momentum": 0.9,
         "weight_decay": 5e-4,
-        "schedule": "warmup-linear-scaling",
+        "schedule": "polynomial",
         "warmup_epochs": 1,
         "decay_power": 1.0,
+        "compiler": "none",  # compiling takes longer than this whole training
     },
 )
 

@@ -1,7 +1,7 @@
 """The quality of the ensemble's prediction on held-out samples."""
 
 from trainmark.collect.measured import Measured
-from trainmark.collect.reasons import NO_MEMBER
+from trainmark.collect.reasons import NO_MEMBER, SYNTHETIC
 from trainmark.spec.result import Better, Metric, unavailable
 
 UNIT = ""
@@ -12,6 +12,8 @@ def compute(measured: Measured) -> Metric:
     """The quality of the ensemble's prediction on held-out samples."""
     if not measured.finished:
         return unavailable(UNIT, BETTER, NO_MEMBER)
+    if measured.is_synthetic:
+        return unavailable(UNIT, BETTER, SYNTHETIC)
     loaded = [member.load_predictions() for member in measured.finished]
     combined = measured.quality.combine([arrays["eval_predictions"] for arrays in loaded])
     labels = loaded[0]["eval_labels"]

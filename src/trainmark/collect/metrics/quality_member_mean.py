@@ -3,7 +3,7 @@
 import numpy as np
 
 from trainmark.collect.measured import Measured
-from trainmark.collect.reasons import NO_MEMBER
+from trainmark.collect.reasons import NO_MEMBER, SYNTHETIC
 from trainmark.collect.statistics import mean_interval, summary
 from trainmark.spec.result import Better, Metric, unavailable
 
@@ -15,7 +15,7 @@ def compute(measured: Measured) -> Metric:
     """The mean of the members' own qualities on held-out samples."""
     qualities = np.array([q for member in measured.finished if (q := member.quality()) is not None])
     if not len(qualities):
-        return unavailable(UNIT, BETTER, NO_MEMBER)
+        return unavailable(UNIT, BETTER, SYNTHETIC if measured.is_synthetic else NO_MEMBER)
     return Metric(
         value=float(qualities.mean()),
         unit=UNIT,

@@ -3,7 +3,7 @@
 import numpy as np
 
 from trainmark.collect.measured import Measured
-from trainmark.collect.reasons import NO_MEMBER
+from trainmark.collect.reasons import NO_MEMBER, SYNTHETIC
 from trainmark.spec.result import Better, Metric, unavailable
 
 UNIT = ""
@@ -14,6 +14,8 @@ def compute(measured: Measured) -> Metric:
     """The ensemble's quality on training samples, each predicted only by members that have not seen it."""
     if not measured.finished:
         return unavailable(UNIT, BETTER, NO_MEMBER)
+    if measured.is_synthetic:
+        return unavailable(UNIT, BETTER, SYNTHETIC)
     if not measured.config.evaluate.out_of_bag:
         return unavailable(UNIT, BETTER, "not measured: evaluate.out_of_bag is false")
     if measured.config.ensemble.bootstrap == "none":

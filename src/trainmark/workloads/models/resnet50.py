@@ -5,6 +5,7 @@ from torch import nn
 from trainmark.workloads.models.residual import bottleneck, convolution, initialise
 
 INPUT_SHAPE = (3, 224, 224)
+NUM_LAYERS = 18
 BLOCKS_PER_STAGE = (3, 4, 6, 3)
 
 

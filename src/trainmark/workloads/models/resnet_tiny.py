@@ -5,6 +5,7 @@ from torch import nn
 from trainmark.workloads.models.residual import basic_block, convolution, initialise
 
 INPUT_SHAPE = (3, 32, 32)
+NUM_LAYERS = 5
 
 
 def build(num_classes: int = 10, width: int = 16) -> nn.Module:

@@ -10,7 +10,7 @@ class Classification:
     @staticmethod
     def loss(outputs: Tensor, targets: Tensor) -> Tensor:
         """The mean cross-entropy of a batch."""
-        return F.cross_entropy(outputs, targets)
+        return F.cross_entropy(outputs.float(), targets)
 
     @staticmethod
     def predictions(outputs: Tensor) -> Tensor:

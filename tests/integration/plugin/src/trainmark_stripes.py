@@ -77,7 +77,7 @@ TINY = WorkloadSize(
         "optimizer": "sgd",
         "learning_rate": 0.1,
         "reference_batch_size": 10,
-        "schedule": "warmup-linear-scaling",
+        "schedule": "polynomial",
     },
 )
 

@@ -1,0 +1,32 @@
+"""The share of training time in which a pipeline's workers had nothing to compute."""
+
+import numpy as np
+
+from trainmark.collect.measured import Measured
+from trainmark.collect.reasons import NO_MEMBER
+from trainmark.spec.layout import SPLITTING
+from trainmark.spec.result import Better, Metric, unavailable
+
+UNIT = "share"
+BETTER: Better = "lower"
+
+
+def compute(measured: Measured) -> Metric:
+    """The share of training time in which a pipeline's workers had nothing to compute."""
+    if not measured.finished:
+        return unavailable(UNIT, BETTER, NO_MEMBER)
+    if measured.config.train.parallel not in SPLITTING:
+        return unavailable(UNIT, BETTER, f"train.parallel={measured.config.train.parallel} has no pipeline")
+    epochs = [stop for member in measured.finished for stop in member.of_all_ranks("epoch_stop")]
+    if any(stop.get("bubble_share") is None for stop in epochs):
+        return unavailable(UNIT, BETTER, "the workers could not tell waiting from computing")
+    shares = np.array([stop["bubble_share"] for stop in epochs])
+    return Metric(
+        value=float(shares.mean()),
+        unit=UNIT,
+        better=BETTER,
+        status="measured",
+        n=len(shares),
+        samples_ref=measured.samples_ref,
+        detail={"ideal": epochs[0].get("ideal_bubble_share")},
+    )

@@ -1,0 +1,42 @@
+"""The bytes that one worker sends to the others in one step, as the kernel counted them."""
+
+from typing import Any
+
+import numpy as np
+
+from trainmark.collect.measured import Measured
+from trainmark.collect.reasons import NO_MEMBER, ONE_WORKER
+from trainmark.spec.result import Better, Metric, unavailable
+
+UNIT = "B"
+BETTER: Better = "lower"
+
+
+def compute(measured: Measured) -> Metric:
+    """The bytes that one worker sends to the others in one step, as the kernel counted them."""
+    if not measured.finished:
+        return unavailable(UNIT, BETTER, NO_MEMBER)
+    if measured.plan.workers_per_member == 1:
+        return unavailable(UNIT, BETTER, ONE_WORKER)
+    sent: list[list[Any]] = [
+        [stop.get("sent_bytes") for stop in member.all_of("epoch_stop", rank.rank)]
+        for member in measured.finished
+        for rank in member.job.ranks
+    ]
+    if any(count is None for of_rank in sent for count in of_rank):
+        return unavailable(UNIT, BETTER, "the workers' bytes do not pass through TCP sockets that can be read")
+    steps = [len(member.step_s) for member in measured.finished for _ in member.job.ranks]
+    per_step = np.array([sum(of_rank) / count for of_rank, count in zip(sent, steps, strict=True)])
+    return Metric(
+        value=float(per_step.mean()),
+        unit=UNIT,
+        better=BETTER,
+        status="measured",
+        n=int(sum(steps)),
+        samples_ref=measured.samples_ref,
+        detail={
+            "precision": measured.config.train.communication_precision,
+            "least_of_a_worker": float(per_step.min()),
+            "most_of_a_worker": float(per_step.max()),
+        },
+    )

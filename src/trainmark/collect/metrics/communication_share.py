@@ -1,0 +1,35 @@
+"""The share of training time by which communication among a member's workers lengthened their steps."""
+
+import numpy as np
+
+from trainmark.collect.measured import Measured
+from trainmark.collect.reasons import NO_MEMBER, ONE_WORKER
+from trainmark.collect.statistics import mean_interval
+from trainmark.spec.result import Better, Metric, unavailable
+
+UNIT = "share"
+BETTER: Better = "lower"
+
+
+def compute(measured: Measured) -> Metric:
+    """The share of training time by which communication among a member's workers lengthened their steps."""
+    if not measured.finished:
+        return unavailable(UNIT, BETTER, NO_MEMBER)
+    if measured.plan.workers_per_member == 1:
+        return unavailable(UNIT, BETTER, ONE_WORKER)
+    epochs = [stop for member in measured.finished for stop in member.of_all_ranks("epoch_stop")]
+    unknown = [stop for stop in epochs if stop.get("waited_s") is None]
+    if unknown:
+        reason = unknown[0].get("waited_reason", "the workers could not tell waiting from computing")
+        return unavailable(UNIT, BETTER, reason)
+    shares = np.array([stop["waited_s"] / stop["epoch_s"] for stop in epochs])
+    return Metric(
+        value=float(shares.mean()),
+        unit=UNIT,
+        better=BETTER,
+        status="measured",
+        ci95=mean_interval(shares),
+        n=len(shares),
+        samples_ref=measured.samples_ref,
+        detail={"least": float(shares.min()), "most": float(shares.max())},
+    )

@@ -1,0 +1,36 @@
+"""Random images of any shape, made once on the device: for throughput only, there is nothing to be learned."""
+
+from pydantic import Field
+
+from trainmark.data.split import SplitName
+from trainmark.spec.config import StrictSection
+
+
+class SyntheticSettings(StrictSection):
+    """The shape of the made-up images, and how many of them an epoch pretends to have."""
+
+    num_train: int = Field(12_800, ge=1, description="images of one epoch")
+    channels: int | None = Field(None, ge=1, description="channels of an image; default: the model's")
+    height: int | None = Field(None, ge=1, description="pixels from top to bottom; default: the model's")
+    width: int | None = Field(None, ge=1, description="pixels from left to right; default: the model's")
+    num_classes: int = Field(10, ge=2, description="labels are drawn from so many")
+
+
+class Synthetic:
+    """Random images of any shape, made once on the device: for throughput only, there is nothing to be learned."""
+
+    Settings = SyntheticSettings
+    is_synthetic = True
+
+    def __init__(self, settings: SyntheticSettings) -> None:
+        self.settings = settings
+
+    def num_samples(self, split: SplitName) -> int:
+        """Images of one epoch; none are held out."""
+        return self.settings.num_train if split == "train" else 0
+
+    @property
+    def sample_shape(self) -> tuple[int, ...]:
+        """Channels, height and width; the plan has filled in what was not chosen."""
+        shape = (self.settings.channels, self.settings.height, self.settings.width)
+        return tuple(size for size in shape if size is not None)

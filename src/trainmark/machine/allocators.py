@@ -1,0 +1,42 @@
+"""Memory allocators that can be loaded in place of glibc's, found as the dynamic linker would find them."""
+
+import subprocess
+
+from trainmark.spec.errors import PlanError
+
+# Any of these serves; Debian's packages are named in the error.
+LIBRARIES = {
+    "tcmalloc": (("libtcmalloc.so", "libtcmalloc_minimal.so"), "libtcmalloc-minimal4"),
+    "jemalloc": (("libjemalloc.so",), "libjemalloc2"),
+}
+
+
+def find_allocator(name: str) -> str:
+    """The path of the allocator's shared library on this machine."""
+    prefixes, package = LIBRARIES[name]
+    found = library_path(_linker_cache(), prefixes)
+    if found is None:
+        raise PlanError(
+            f"launch.allocator={name} needs {' or '.join(prefixes)}, which the dynamic linker does not know here. "
+            f"Install it (Debian: {package}), or choose --set launch.allocator=keep."
+        )
+    return found
+
+
+def library_path(cache: str, prefixes: tuple[str, ...]) -> str | None:
+    """The path of the first library in `ldconfig -p`'s list whose name begins so."""
+    for prefix in prefixes:
+        for line in cache.splitlines():
+            name, arrow, path = line.strip().partition(" => ")
+            if arrow and name.startswith(prefix):
+                return path
+    return None
+
+
+def _linker_cache() -> str:
+    for program in ("ldconfig", "/sbin/ldconfig"):  # users' PATH often lacks /sbin
+        try:
+            return subprocess.run([program, "-p"], capture_output=True, text=True, timeout=10, check=True).stdout
+        except (OSError, subprocess.SubprocessError):
+            continue
+    return ""

@@ -1,0 +1,175 @@
+"""The trainee of one rank, put together from the parts that the configuration names."""
+
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import torch
+from torch import nn
+
+from trainmark.data.batches import Batches, ResidentBatches, SyntheticBatches
+from trainmark.data.bootstrap import read_counts
+from trainmark.spec.config import RunConfig
+from trainmark.spec.job_record import JobRecord
+from trainmark.spec.layout import global_batch, layout_of
+from trainmark.spec.plan import Rank
+from trainmark.spec.registries import (
+    COMMUNICATION,
+    DATASETS,
+    MODELS,
+    OPTIMIZERS,
+    PARALLEL,
+    PRECISIONS,
+    QUALITIES,
+    SCHEDULES,
+    TASKS,
+)
+from trainmark.spec.run_folder import AttemptFolder
+from trainmark.spec.seeds import Purpose, stream
+from trainmark.train.activations import offloading, recompute_layers
+from trainmark.train.arithmetic import Arithmetic
+from trainmark.train.event_log import EventLog
+from trainmark.train.parallelism import Parts
+from trainmark.train.peers import Peers
+from trainmark.train.process_group import replica_peers
+from trainmark.train.speed import image_layout
+from trainmark.train.trainee import Trainee
+from trainmark.workloads.find import find_size
+from trainmark.workloads.flops.count import count_model
+
+
+class Data(NamedTuple):
+    """What the batches of a rank are made from."""
+
+    sample_shape: tuple[int, ...]
+    train: Batches
+    kept: ResidentBatches | None
+    evaluation: ResidentBatches | None
+
+
+def build_trainee(record: JobRecord, rank: Rank, workers: Peers, attempt: AttemptFolder, log: EventLog) -> Trainee:
+    """Data, model, optimizer and all that trains them on this rank; what was chosen stands in the events."""
+    config, train, device = record.config, record.config.train, workers.device
+    size = find_size(config.workload, config.size)
+    counts = read_counts(record.folder, record.job.member)
+    data = _open_data(config, record.job.member, device, int(counts.sum()), log)
+    arithmetic = PRECISIONS.load(_chosen(train.precision))(device, train)
+    layout = layout_of(train, workers.size)
+    replicas = replica_peers(workers, layout)
+    # Where layers or shards travel, the parallel mode joins gradients itself.
+    communicator = COMMUNICATION.load(train.communication)(_joined(train.parallel, replicas), train)
+    task = TASKS.load(size.task)
+    parts = Parts(
+        settings=train,
+        layout=layout,
+        workers=workers,
+        replicas=replicas,
+        loss=task.loss,
+        arithmetic=_with_offloading(arithmetic, config, attempt),
+        communicator=communicator,
+        sample_shape=data.sample_shape,
+        build_model=lambda: build_model(config, arithmetic, device),
+    )
+    parallelism = PARALLEL.load(train.parallel)(parts.build_model(), parts)
+    _part_from_other_ranks(config.seed, record.job.member, rank.rank)
+    if rank.rank == 0:
+        log.write("model_ready", **count_model(config.model, config.model_settings, data.sample_shape))
+        log.write("engine_ready", **engine_facts(config, workers.size, arithmetic))
+    return Trainee(
+        config=config,
+        member=record.job.member,
+        rank=rank.rank,
+        workers=workers.size,
+        layout=layout,
+        device=device,
+        counts=counts,
+        parallelism=parallelism,
+        communicator=communicator,
+        arithmetic=arithmetic,
+        optimizer=OPTIMIZERS.load(train.optimizer)(parallelism.parameters(), train),
+        schedule=SCHEDULES.load(train.schedule),
+        task=task,
+        quality=QUALITIES.load(size.quality),
+        train_batches=data.train,
+        kept_batches=data.kept,
+        eval_batches=data.evaluation,
+    )
+
+
+def build_model(config: RunConfig, arithmetic: Arithmetic, device: torch.device) -> nn.Module:
+    """The model as it is trained: on its device, in its layout and precision."""
+    model: nn.Module = MODELS.load(config.model)(**config.model_settings)
+    model = arithmetic.convert(model.to(device).to(memory_format=image_layout(config.train)))  # type: ignore[call-overload]
+    if config.train.recompute:
+        recompute_layers(model)
+    return model
+
+
+def engine_facts(config: RunConfig, workers: int, arithmetic: Arithmetic) -> dict[str, Any]:
+    """Which options were on, for the Result."""
+    train = config.train
+    return {
+        "synthetic": bool(getattr(DATASETS.load(config.dataset), "is_synthetic", False)),
+        "precision": train.precision,
+        "arithmetic": arithmetic.note,
+        "memory_format": train.memory_format,
+        "compiler": train.compiler,
+        "cuda_graph": train.cuda_graph,
+        "recompute": train.recompute,
+        "offload": train.offload,
+        "parallel": train.parallel,
+        "communication": train.communication,
+        "communication_precision": train.communication_precision,
+        "batch_norm": train.batch_norm,
+        "replicas": layout_of(train, workers).replicas,
+        "stages": layout_of(train, workers).stages,
+        "global_batch": global_batch(train, workers),
+    }
+
+
+def _open_data(config: RunConfig, member: int, device: torch.device, draws: int, log: EventLog) -> Data:
+    dataset_class = DATASETS.load(config.dataset)
+    dataset = dataset_class(dataset_class.Settings.model_validate(config.data))
+    channels_last = image_layout(config.train) == torch.channels_last
+    if getattr(dataset, "is_synthetic", False):
+        seed = int(stream(config.seed, member, Purpose.SYNTHETIC).integers(2**62))
+        made_up = SyntheticBatches(
+            dataset.sample_shape, dataset.settings.num_classes, device, seed, channels_last=channels_last
+        )
+        log.write("data_ready", dataset=config.dataset, draws=draws, fingerprint="synthetic", synthetic=True)
+        return Data(dataset.sample_shape, made_up, None, None)
+    train_split, eval_split = dataset.load("train"), dataset.load("eval")
+    fingerprint = f"{train_split.fingerprint()}-{eval_split.fingerprint()}"
+    log.write("data_ready", dataset=config.dataset, draws=draws, fingerprint=fingerprint, synthetic=False)
+    kept = ResidentBatches(train_split, device, channels_last=channels_last)
+    evaluation = ResidentBatches(eval_split, device, channels_last=channels_last)
+    return Data(tuple(train_split.samples.shape[1:]), kept, kept, evaluation)
+
+
+def _part_from_other_ranks(seed: int, member: int, rank: int) -> None:
+    """Weights came from a seed that all ranks share; what training itself draws (int8 rounds at random) must differ."""
+    torch.manual_seed(int(stream(seed, member, Purpose.NOISE, rank).integers(2**62)))
+
+
+def _joined(parallel: str, replicas: Peers) -> Peers:
+    return replicas if parallel == "data" else Peers(0, replicas.nodes[:1], None, replicas.device)
+
+
+def _with_offloading(arithmetic: Arithmetic, config: RunConfig, attempt: AttemptFolder) -> Arithmetic:
+    """The arithmetic, whose training passes also move activations; predictions save none."""
+    if config.train.offload == "none":
+        return arithmetic
+    offload = offloading(config.train, attempt.path)
+
+    def forward() -> AbstractContextManager[Any]:
+        stack = ExitStack()
+        stack.enter_context(arithmetic.forward())
+        stack.enter_context(offload)
+        return stack
+
+    return replace(arithmetic, forward=forward)
+
+
+def _chosen(name: str | None) -> str:
+    assert name is not None, "the plan has filled it in"
+    return name

@@ -1,0 +1,138 @@
+"""JoinedGradients: a communicator whose workers hold the same weights and average gradients while backward runs."""
+
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+from torch._C._distributed_c10d import GradBucket
+from torch.futures import Future
+from torch.nn.parallel import DistributedDataParallel
+
+from trainmark.train.peers import Peers
+
+BUCKET_MIB: float | None = None  # the library's: 1 MiB for the first bucket, 25 MiB for the others
+
+
+class Join(Protocol):
+    """How the gradients of a bucket become their mean over the peers."""
+
+    def __call__(self, bucket: GradBucket) -> Future[Tensor]:
+        """The bucket's mean gradients, once they are there; called bucket by bucket, in the same order everywhere."""
+        ...
+
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint must keep."""
+        ...
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Goes on from `state`."""
+        ...
+
+
+class JoinedGradients:
+    """Synchronous data parallelism: DistributedDataParallel, with `join` as its communication hook."""
+
+    def __init__(self, peers: Peers, join: Join | None) -> None:
+        self._peers = peers
+        self._join = join  # None: alone
+        self._is_ordering = False
+        self._waiting_since_s = 0.0
+        self._waited_s = 0.0
+
+    def share(self, model: nn.Module) -> nn.Module:
+        """The model, wrapped so that backward averages gradients over the peers."""
+        if self._join is None:
+            return model
+        with warnings.catch_warnings():
+            # torch 2.13 renames broadcast_buffers; torch 2.11 knows only that name.
+            warnings.simplefilter("ignore", FutureWarning)
+            shared = DistributedDataParallel(
+                model,
+                broadcast_buffers=False,
+                gradient_as_bucket_view=True,
+                process_group=self._peers.group,
+                bucket_cap_mb=BUCKET_MIB,
+            )
+        shared.register_comm_hook(None, self._on_bucket)
+        self._order_buckets(shared)
+        return shared
+
+    def update(self, optimizer: torch.optim.Optimizer, step: Callable[[], None]) -> None:
+        """Every worker makes the same step."""
+        step()
+
+    def settle(self) -> None:
+        """Nothing to do: weights are the same after every step."""
+
+    def facts(self) -> dict[str, Any]:
+        """Time from the end of the workers' own backward passes until all gradients were there."""
+        if self._join is None:
+            return {}
+        waited_s, self._waited_s = self._waited_s, 0.0
+        # On an accelerator the host only enqueues: its time says nothing about the device's.
+        return {"waited_s": None if self._peers.device.type == "cuda" else waited_s}
+
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint must keep of this worker."""
+        return {} if self._join is None else self._join.state()
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Goes on from `state`."""
+        if self._join is not None:
+            self._join.load(state)
+
+    def _order_buckets(self, shared: DistributedDataParallel) -> None:
+        """Buckets have their final order and sizes before the first step.
+
+        The library forms them anew after the first backward pass, in the order in which gradients came. A resumed run
+        would then take its first step with other buckets than the run that was not interrupted: sums in another order,
+        and errors of a bucket fed back into another one. One backward pass without messages or a model settles it.
+        """
+        model, shared.module = shared.module, _EveryParameter(shared.module)
+        self._is_ordering = True
+        shared().backward()
+        self._is_ordering = False
+        shared.module = model
+        model.zero_grad(set_to_none=True)
+
+    def _on_bucket(self, _: None, bucket: GradBucket) -> Future[Tensor]:
+        assert self._join is not None
+        if self._is_ordering:
+            unchanged: Future[Tensor] = Future()
+            unchanged.set_result(bucket.buffer())
+            return unchanged
+        if bucket.is_last() and self._peers.device.type != "cuda":
+            _at_end_of_backward(self._on_own_end)
+        return self._join(bucket)
+
+    def _on_own_end(self) -> None:
+        """All gradients of this worker are there; the library waits for the others' next, then comes `_on_end`."""
+        self._waiting_since_s = time.perf_counter()
+        _at_end_of_backward(self._on_end)
+
+    def _on_end(self) -> None:
+        self._waited_s += time.perf_counter() - self._waiting_since_s
+
+
+class _EveryParameter(nn.Module):
+    """Stands for a model whose gradients come from the last parameter to the first."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        # In a list of lists, so that they are not registered a second time.
+        self._parameters_of_model = [[parameter for parameter in model.parameters() if parameter.requires_grad]]
+
+    def forward(self) -> Tensor:
+        """A number that depends on every parameter."""
+        total = torch.zeros(())
+        for parameter in self._parameters_of_model[0]:
+            total = total.to(parameter) + parameter.sum()
+        return total
+
+
+def _at_end_of_backward(act: Callable[[], None]) -> None:
+    """`act` is called after this backward pass, and after what else was to be done then until now."""
+    torch.autograd.Variable._execution_engine.queue_callback(act)

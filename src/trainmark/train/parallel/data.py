@@ -1,0 +1,78 @@
+"""Data parallelism: every worker has the whole model and its own samples; gradients are joined."""
+
+from contextlib import nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from trainmark.train.parallel.batch_norm import synchronise
+from trainmark.train.parallel.joined import average_statistics
+from trainmark.train.parallel.saved_state import load_state, state_of
+from trainmark.train.parallelism import Parallelism, Parts
+from trainmark.train.speed import faster_form
+
+
+def build(model: nn.Module, parts: Parts) -> Parallelism:
+    """Data parallelism: every worker has the whole model and its own samples; gradients are joined."""
+    if parts.settings.batch_norm == "synchronised":
+        model = synchronise(model, parts.replicas)
+    return DataParallel(model, parts)
+
+
+class DataParallel:
+    """A whole model on every worker, whose gradients the communicator joins."""
+
+    def __init__(self, model: nn.Module, parts: Parts) -> None:
+        self._parts = parts
+        self._model = model.train()
+        self._shared = parts.communicator.share(faster_form(model, parts.settings))
+        self._loss = parts.loss
+        self._forward = parts.arithmetic.forward
+        self._scaler = parts.arithmetic.scaler
+        self._passes = parts.settings.accumulation
+
+    def parameters(self) -> list[nn.Parameter]:
+        """All weights."""
+        return list(self._model.parameters())
+
+    def forward_backward(self, inputs: Tensor, targets: Tensor) -> Tensor:
+        """The mean loss of this worker's samples; gradients are joined in the last of the accumulated passes."""
+        if not self._model.training:  # an evaluation came before
+            self._model.train()
+        if self._passes == 1:
+            return self._pass(inputs, targets)
+        *earlier, last = zip(inputs.chunk(self._passes), targets.chunk(self._passes), strict=True)
+        # What is no DistributedDataParallel joins nothing in its backward pass.
+        with getattr(self._shared, "no_sync", nullcontext)():
+            losses = [self._pass(*samples) for samples in earlier]
+        return torch.stack([*losses, self._pass(*last)]).sum()
+
+    def _pass(self, inputs: Tensor, targets: Tensor) -> Tensor:
+        """One forward and backward pass; its part of the mean loss comes back."""
+        with self._forward():
+            loss = self._loss(self._shared(inputs), targets)
+        if self._passes > 1:
+            loss = loss / self._passes
+        scaled = loss if self._scaler is None else self._scaler.scale(loss)
+        scaled.backward()  # type: ignore[no-untyped-call]
+        return loss.detach()
+
+    def whole_model(self) -> nn.Module:
+        """The model itself, with the running statistics of all workers."""
+        average_statistics(self._model, self._parts.replicas)
+        return self._model
+
+    def state(self, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+        """Weights, this worker's running statistics, optimizer, loss scale and what the communicator keeps."""
+        communicator = self._parts.communicator.state()
+        return {**state_of(self._model, optimizer, self._scaler), "communicator": communicator}
+
+    def load(self, state: dict[str, Any], optimizer: torch.optim.Optimizer) -> None:
+        """Goes on from what `state` gave on this worker."""
+        load_state(state, self._model, optimizer, self._scaler)
+        self._parts.communicator.load(state["communicator"])
+
+    def facts(self) -> dict[str, Any]:
+        """What the communicator measured."""
+        return self._parts.communicator.facts()

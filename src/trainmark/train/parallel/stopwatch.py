@@ -1,0 +1,47 @@
+"""Time spent in sections of a worker's step, on the clock of the device that does the work."""
+
+import time
+from collections import defaultdict, deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+
+class Stopwatch:
+    """Sums the time of named sections: wall time on the CPU, the stream's own time on a GPU."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._seconds: defaultdict[str, float] = defaultdict(float)
+        self._open: deque[tuple[str, torch.cuda.Event, torch.cuda.Event]] = deque()
+
+    @contextmanager
+    def section(self, name: str) -> Iterator[None]:
+        """The time inside counts as `name`'s."""
+        if self._device.type == "cuda":
+            first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
+            first.record()
+            yield
+            last.record()
+            self._open.append((name, first, last))
+            self._close(only_finished=True)
+        else:
+            start = time.perf_counter()
+            yield
+            self._seconds[name] += time.perf_counter() - start
+
+    def read(self) -> defaultdict[str, float]:
+        """The seconds of each section since the last reading."""
+        self._close(only_finished=False)
+        seconds, self._seconds = self._seconds, defaultdict(float)
+        return seconds
+
+    def _close(self, *, only_finished: bool) -> None:
+        while self._open:
+            name, first, last = self._open[0]
+            if only_finished and not last.query():  # type: ignore[no-untyped-call]
+                return
+            last.synchronize()
+            self._seconds[name] += first.elapsed_time(last) / 1e3
+            self._open.popleft()

@@ -1,0 +1,1 @@
+"""The number formats of training arithmetic, one file each. Named in spec/registries.py."""

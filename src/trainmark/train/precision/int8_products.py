@@ -1,0 +1,163 @@
+"""The three products of a convolution on int8 operands: by integer matrix products, or emulated in fp32.
+
+Images are N × H × W × C throughout, weights O × C × H × W; what comes back are the exact sums, as int32 or fp32.
+"""
+
+from typing import NamedTuple, Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+# 2^31 / 127² = 133,144: so many products of two int8 fit into an int32 sum. Longer sums are made of shorter ones.
+LONGEST_SUM = 131_072
+
+Pair = tuple[int, int]
+
+
+class Geometry(NamedTuple):
+    """How a convolution's kernel moves over its input."""
+
+    stride: Pair = (1, 1)
+    padding: Pair = (0, 0)
+    dilation: Pair = (1, 1)
+    groups: int = 1
+
+
+class Products(Protocol):
+    """What a layer computes in a training step."""
+
+    def outputs(self, x: Tensor, weight: Tensor, geometry: Geometry) -> Tensor:
+        """Sums over input channels and kernel."""
+        ...
+
+    def input_gradient(self, dy: Tensor, weight: Tensor, geometry: Geometry, size: Pair) -> Tensor:
+        """Sums over output channels and kernel; `size` is the input's."""
+        ...
+
+    def weight_gradient(self, x: Tensor, dy: Tensor, geometry: Geometry, kernel: Pair) -> Tensor:
+        """Sums over samples and positions."""
+        ...
+
+
+class IntegerProducts:
+    """int8 × int8 → int32 matrix products of the input's patches; for one group."""
+
+    @staticmethod
+    def outputs(x: Tensor, weight: Tensor, geometry: Geometry) -> Tensor:
+        """Patches × weights."""
+        patches = _patches(x, (weight.shape[2], weight.shape[3]), geometry)
+        by_output = weight.permute(0, 2, 3, 1).flatten(1)
+        return multiply(patches.flatten(0, 2), by_output.t()).reshape(*patches.shape[:3], -1)
+
+    @staticmethod
+    def input_gradient(dy: Tensor, weight: Tensor, geometry: Geometry, size: Pair) -> Tensor:
+        """The output gradient with zeros between its values, convolved with the turned weights."""
+        kernel = (weight.shape[2], weight.shape[3])
+        spread = _spread(dy, geometry.stride)
+        # A pixel of the input meets the kernel's last row first: reach = dilation × (kernel − 1) before it.
+        reach = [d * (k - 1) for d, k in zip(geometry.dilation, kernel, strict=True)]
+        before = [r - p for r, p in zip(reach, geometry.padding, strict=True)]
+        after = [size[i] + reach[i] - before[i] - spread.shape[1 + i] for i in (0, 1)]
+        padded = F.pad(spread, (0, 0, before[1], after[1], before[0], after[0]))
+        turned = weight.flip(2, 3).transpose(0, 1)
+        return IntegerProducts.outputs(padded, turned, Geometry(dilation=geometry.dilation))
+
+    @staticmethod
+    def weight_gradient(x: Tensor, dy: Tensor, geometry: Geometry, kernel: Pair) -> Tensor:
+        """Output gradients × patches."""
+        sums = multiply(dy.flatten(0, 2).t(), _patches(x, kernel, geometry).flatten(0, 2))
+        return sums.reshape(len(sums), *kernel, -1).permute(0, 3, 1, 2)
+
+
+class EmulatedProducts:
+    """fp32 convolutions of whole numbers: exact while sums stay below 2^24 (1040 products at worst).
+
+    Larger sums are rounded to fp32, a part in 2^24, far below what int8 itself rounds.
+    """
+
+    @staticmethod
+    def outputs(x: Tensor, weight: Tensor, geometry: Geometry) -> Tensor:
+        """The convolution."""
+        return F.conv2d(_as_float(x), weight.float(), None, *geometry).permute(0, 2, 3, 1)
+
+    @staticmethod
+    def input_gradient(dy: Tensor, weight: Tensor, geometry: Geometry, size: Pair) -> Tensor:
+        """The convolution's own gradient."""
+        shape = (dy.shape[0], weight.shape[1] * geometry.groups, *size)
+        like = torch.empty(shape, device=dy.device, memory_format=torch.channels_last)
+        return _gradients(_as_float(dy), like, weight.float(), geometry, (True, False))[0].permute(0, 2, 3, 1)
+
+    @staticmethod
+    def weight_gradient(x: Tensor, dy: Tensor, geometry: Geometry, kernel: Pair) -> Tensor:
+        """The convolution's own gradient."""
+        like = torch.empty((dy.shape[3], x.shape[3] // geometry.groups, *kernel), device=x.device)
+        return _gradients(_as_float(dy), _as_float(x), like, geometry, (False, True))[1]
+
+
+def multiply(left: Tensor, right: Tensor) -> Tensor:
+    """The exact matrix product of two int8 matrices: int32, or fp32 where the sums are too long for int32."""
+    length = left.shape[1]
+    if length <= LONGEST_SUM:
+        return _int_mm(left, right)
+    sums = torch.zeros(len(left), right.shape[1], device=left.device)
+    for start in range(0, length, LONGEST_SUM):
+        sums += _int_mm(left[:, start : start + LONGEST_SUM], right[start : start + LONGEST_SUM])
+    return sums
+
+
+def _int_mm(left: Tensor, right: Tensor) -> Tensor:
+    if left.device.type != "cuda":
+        return torch._int_mm(left, right)
+    # cuBLAS wants more than 16 rows, the rest in eights, and both operands along their sums.
+    (rows, length), columns = left.shape, right.shape[1]
+    left = F.pad(left, (0, -length % 8, 0, max(17 - rows, 0))).contiguous()
+    right = F.pad(right.t(), (0, -length % 8, 0, -columns % 8)).contiguous()
+    return torch._int_mm(left, right.t())[:rows, :columns]
+
+
+def _patches(x: Tensor, kernel: Pair, geometry: Geometry) -> Tensor:
+    """What the kernel sees at each place: N × H × W × (kernel and C); x itself, where that is one pixel."""
+    stride, (rows, columns), dilation, _ = geometry
+    if rows or columns:
+        x = F.pad(x, (0, 0, columns, columns, rows, rows))
+    n, height, width, channels = x.shape
+    # Eight channels at a time are copied much faster than one.
+    words, size = (x.reshape(-1).view(torch.int64), channels // 8) if channels % 8 == 0 else (x.reshape(-1), channels)
+    places = [(x.shape[1 + i] - dilation[i] * (kernel[i] - 1) - 1) // stride[i] + 1 for i in (0, 1)]
+    patches = words.as_strided(
+        (n, *places, *kernel, size),
+        (
+            height * width * size,
+            stride[0] * width * size,
+            stride[1] * size,
+            dilation[0] * width * size,
+            dilation[1] * size,
+            1,
+        ),
+    )
+    return patches.flatten(3).contiguous().view(torch.int8)
+
+
+def _spread(dy: Tensor, stride: Pair) -> Tensor:
+    """The values at their places in the input, `stride` apart."""
+    if stride == (1, 1):
+        return dy
+    n, height, width, channels = dy.shape
+    wide = dy.new_zeros(n, (height - 1) * stride[0] + 1, (width - 1) * stride[1] + 1, channels)
+    wide[:, :: stride[0], :: stride[1]] = dy
+    return wide
+
+
+def _as_float(image: Tensor) -> Tensor:
+    return image.permute(0, 3, 1, 2).float()
+
+
+def _gradients(
+    dy: Tensor, x: Tensor, weight: Tensor, geometry: Geometry, wanted: tuple[bool, bool]
+) -> tuple[Tensor, Tensor]:
+    stride, padding, dilation, groups = geometry
+    dx, dw, _ = torch.ops.aten.convolution_backward(
+        dy, x, weight, None, stride, padding, dilation, False, (0, 0), groups, (*wanted, False)
+    )
+    return dx, dw

@@ -1,0 +1,45 @@
+"""The rank's process made ready to measure: threads, seed and device, and the record of what they are."""
+
+import os
+import resource
+import socket
+from typing import Any
+
+import torch
+
+from trainmark.machine.affinity import check_affinity
+from trainmark.machine.software import recorded_environment
+from trainmark.spec.job_record import JobRecord
+from trainmark.spec.plan import Rank
+from trainmark.spec.seeds import weights_seed
+from trainmark.train.event_log import EventLog
+
+
+def set_up_process(record: JobRecord, rank: Rank, log: EventLog) -> torch.device:
+    """The device of this rank; threads and seed are set, and what is so is recorded."""
+    threads = record.config.launch.threads or len(rank.cores)
+    torch.set_num_threads(threads)
+    torch.manual_seed(weights_seed(record.config.seed, record.job.member))
+    device = torch.device("cpu" if rank.accelerator is None else "cuda")
+    if device.type == "cuda":
+        torch.backends.cudnn.benchmark = True
+    torch.ones(2**20).add_(1)  # large enough for all threads, so that they exist when their cores are checked
+    log.write(
+        "rank_started",
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        rank=rank.rank,
+        device=torch.cuda.get_device_name() if device.type == "cuda" else "cpu",
+        affinity=check_affinity(rank.cores, threads, torch.get_num_threads()),
+        environment=recorded_environment(),
+        torch=torch.__version__,
+        torch_isa=torch.backends.cpu.get_cpu_capability(),
+    )
+    return device
+
+
+def peak_memory(device: torch.device) -> dict[str, Any]:
+    """The most memory that this rank has held, on the host and on the device."""
+    resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    on_device = torch.cuda.max_memory_allocated() if device.type == "cuda" else None
+    return {"resident_bytes": resident, "device_bytes": on_device}

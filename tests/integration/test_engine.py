@@ -1,0 +1,108 @@
+"""Every named part of the training engine in real runs: rows of choices that together cover every registry."""
+
+import json
+from itertools import cycle, islice
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import CORES, SMALL, Command
+from trainmark.spec.registries import (
+    COMMUNICATION,
+    COMMUNICATION_PRECISIONS,
+    OPTIMIZERS,
+    PARALLEL,
+    PRECISIONS,
+    SCHEDULES,
+)
+
+# What the site of the tests (two cores, no GPU) refuses, with the reason that it must give.
+REFUSED = {"tf32": "tf32 is a format of GPUs"}
+# A torus needs four workers; on two cores they share them.
+FOUR_WORKERS = {"torus-2d"}
+SLOTS = ", ".join(f'{{ cores = "{core}" }}' for core in (*CORES, *CORES))
+CROWDED = f'name = "crowded"\n[[groups]]\nshared_cores = true\nslots = [{SLOTS}]\n'
+
+
+def covering(*kinds: tuple[str, list[str]]) -> list[tuple[str, ...]]:
+    """Rows of settings in which every name of every kind stands at least once."""
+    longest = max(len(names) for _, names in kinds)
+    columns = [[f"train.{key}={name}" for name in islice(cycle(names), longest)] for key, names in kinds]
+    return list(zip(*columns, strict=True))
+
+
+ALONE = covering(
+    ("precision", [name for name in PRECISIONS if name not in REFUSED]),
+    ("schedule", list(SCHEDULES)),
+)
+TOGETHER = [
+    *covering(
+        ("communication", [name for name in COMMUNICATION if name not in FOUR_WORKERS]),
+        ("optimizer", list(OPTIMIZERS)),
+        ("communication_precision", [name for name in COMMUNICATION_PRECISIONS if name != "powersgd"]),
+    ),
+    ("train.communication_precision=powersgd",),
+    *((f"train.parallel={name}",) for name in PARALLEL if name != "data"),
+]
+
+
+def finished(done_json: str, settings: tuple[str, ...]) -> None:
+    result = json.loads(done_json)
+    assert result["state"] == "complete"
+    chosen = dict(setting.removeprefix("train.").split("=") for setting in settings)
+    for key, name in chosen.items():
+        assert result["config"]["train"][key] == name
+        assert result["engine"].get(key, name) == name
+    assert 0 <= result["metrics"]["quality_ensemble"]["value"] <= 1
+
+
+@pytest.mark.parametrize("settings", ALONE, ids=" ".join)
+def test_one_worker_trains_with(settings: tuple[str, ...], trainmark: Command) -> None:
+    done = trainmark("run", *SMALL, "--members", "1", "--workers", "1", "--json", *_options(settings))
+    assert done.returncode == 0, done.stderr
+    finished(done.stdout, settings)
+
+
+@pytest.mark.parametrize("settings", TOGETHER, ids=" ".join)
+def test_workers_train_together_with(settings: tuple[str, ...], trainmark: Command) -> None:
+    options = ["--members", "1", "--workers", "2", "--json", *_options(settings)]
+    options += ["--set", "train.batch_size=16", "--set", "train.averaging_steps=2"]
+    done = trainmark("run", *SMALL, *options)
+    assert done.returncode == 0, done.stderr
+    finished(done.stdout, settings)
+    metrics = json.loads(done.stdout)["metrics"]
+    assert metrics["communication_bytes_per_step"]["value"] > 0
+    if "train.parallel=sharded" not in settings:
+        assert 0 <= metrics["communication_share"]["value"] < 1
+
+
+def test_four_workers_on_two_cores_form_a_torus_and_the_result_warns(trainmark: Command, tmp_path: Path) -> None:
+    (tmp_path / "site.toml").write_text(CROWDED)
+    options = ["--members", "1", "--workers", "4", "--site", "site.toml", "--json", "--set", "train.batch_size=8"]
+    done = trainmark("run", *SMALL, *options, "--set", "train.communication=torus-2d")
+    assert done.returncode == 0, done.stderr
+    finished(done.stdout, ("train.communication=torus-2d",))
+    assert any("4 cores were given to workers, but they are 2" in line for line in json.loads(done.stdout)["warnings"])
+
+
+@pytest.mark.parametrize("name", list(REFUSED))
+def test_what_this_site_cannot_do_is_refused_before_anything_starts(name: str, trainmark: Command) -> None:
+    done = trainmark("run", *SMALL, "--set", f"train.precision={name}")
+    assert done.returncode == 2
+    assert REFUSED[name] in done.stderr
+
+
+def test_a_throughput_run_on_synthetic_data_says_so_and_has_no_quality(trainmark: Command) -> None:
+    settings = ("dataset=synthetic", "data.num_train=128", "data.height=24", "train.batch_size=16", "train.epochs=2")
+    done = trainmark("run", "--members", "1", "--json", "--set", "measure.ceiling=false", *_options(settings))
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result["engine"]["synthetic"] is True
+    assert any("synthetic" in warning for warning in result["warnings"])
+    assert result["metrics"]["throughput_samples_per_s"]["status"] == "measured"
+    for name in ("quality_ensemble", "quality_member_mean", "quality_out_of_bag", "vflops"):
+        assert result["metrics"][name]["reason"] == "synthetic data: there is nothing to be learned"
+
+
+def _options(settings: tuple[str, ...]) -> list[str]:
+    return [word for setting in settings for word in ("--set", setting)]

@@ -1,0 +1,140 @@
+"""A member that is killed at any step and resumed has, step for step, the losses of one that was not: bit for bit."""
+
+import itertools
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.conftest import CORES, events_of, losses_of
+from trainmark.launch.local import LocalLauncher
+from trainmark.pipeline import stage
+from trainmark.plan.make import make_plan
+from trainmark.plan.resolve import parse_setting, resolve_config
+from trainmark.spec.job_record import JobRecord
+from trainmark.spec.registries import OPTIMIZERS, SCHEDULES
+from trainmark.spec.run_folder import RunFolder
+from trainmark.spec.site import NodeGroup, Site, Slot
+from trainmark.train import loop
+from trainmark.train.event_log import EventLog
+from trainmark.train.member import train_member
+
+SITE = Site(name="test", groups=(NodeGroup(slots=(Slot(cores=CORES[:1]),)),))
+SMALL = (
+    *("data.num_train=96", "data.num_eval=32", "train.batch_size=8", "train.epochs=3", "train.warmup_epochs=0.5"),
+    *("measure.ceiling=false", "launch.checkpoint_steps=5", "ensemble.members=1", "ensemble.workers=1"),
+)
+
+
+class Killed(BaseException):
+    """Stands for SIGKILL where processes would cost too much: tests/integration/test_faults.py sends the real one."""
+
+
+def staged(tmp_path: Path, *settings: str) -> JobRecord:
+    config, plan = make_plan(resolve_config([parse_setting(text) for text in (*SMALL, *settings)]), SITE)
+    folder = stage(config, plan, SITE, LocalLauncher(), tmp_path)
+    return JobRecord(folder, config, plan.jobs[0])
+
+
+def attempt(record: JobRecord, number: int, kill_at: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One attempt at the member, in this process; it dies in the step `kill_at`."""
+    count = itertools.count(1)
+
+    def dying(trainee: loop.Trainee) -> loop.Step:
+        whole = original(trainee)
+
+        def step(inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+            if next(count) == kill_at:
+                raise Killed
+            return whole(inputs, targets)
+
+        return step
+
+    original = loop.step_of
+    monkeypatch.setattr(loop, "step_of", dying)
+    log = EventLog(record.folder.attempt(0, number).rank_events(0))
+    record.folder.attempt(0, number).path.mkdir(parents=True, exist_ok=True)
+    try:
+        train_member(record, record.job.ranks[0], number, log, supervised=False)
+    except Killed:
+        pass
+    finally:
+        monkeypatch.setattr(loop, "step_of", original)
+
+
+def check_identity(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kills: tuple[int, ...], *settings: str) -> None:
+    threads = torch.get_num_threads()
+    try:
+        straight = staged(tmp_path / "straight", *settings)
+        attempt(straight, 1, None, monkeypatch)
+        disturbed = staged(tmp_path / "disturbed", *settings)
+        for number, kill_at in enumerate((*kills, None), 1):
+            attempt(disturbed, number, kill_at, monkeypatch)
+    finally:
+        torch.set_num_threads(threads)
+    expected = losses_of(straight.folder.path)
+    last = len(kills) + 1
+    again = losses_of(disturbed.folder.path, attempt=last)
+    (resumed,) = [e for e in events_of(disturbed.folder.path, attempt=last) if e["kind"] == "resumed"]
+    assert len(expected) == 36 or "none" not in settings
+    assert resumed["step"] > 0
+    assert again == expected[resumed["step"] :]
+    assert quality(straight.folder) == quality(disturbed.folder, last)
+
+
+def quality(folder: RunFolder, number: int = 1) -> list[float]:
+    return [e["quality"] for e in events_of(folder.path, attempt=number) if e["kind"] == "evaluation"][-1:]
+
+
+@pytest.mark.parametrize("optimizer", list(OPTIMIZERS))
+def test_every_optimizer_resumes_bit_identically(
+    optimizer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check_identity(tmp_path, monkeypatch, (9,), f"train.optimizer={optimizer}")
+
+
+@pytest.mark.parametrize("schedule", list(SCHEDULES))
+def test_every_schedule_resumes_bit_identically(schedule: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = ("train.momentum_correction=off", "train.collapse_epochs=1", "train.decay_epochs=1.0")
+    check_identity(tmp_path, monkeypatch, (17,), f"train.schedule={schedule}", *settings)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ("ensemble.bootstrap=none",),
+        ("ensemble.bootstrap=multinomial", "train.augmentation=flip-shift"),
+        ("train.accumulation=2",),
+        ("train.precision=int8",),
+        ("train.precision=fp16-mixed",),
+    ],
+    ids=" ".join,
+)
+def test_every_data_order_and_kind_of_step_resumes_bit_identically(
+    settings: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check_identity(tmp_path, monkeypatch, (8,), *settings)
+
+
+@pytest.mark.parametrize("kill_at", [6, 10, 12, 13, 30])
+def test_a_kill_at_any_step_resumes_bit_identically(
+    kill_at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check_identity(tmp_path, monkeypatch, (kill_at,), "ensemble.bootstrap=none")
+
+
+def test_a_member_that_is_killed_again_and_again_resumes_bit_identically(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check_identity(tmp_path, monkeypatch, (8, 9, 7), "ensemble.bootstrap=none")
+
+
+@pytest.mark.parametrize("setting", ["train.recompute=true", "train.offload=disk"])
+def test_recomputing_and_offloading_change_neither_losses_nor_quality(
+    setting: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain, other = staged(tmp_path / "plain"), staged(tmp_path / "other", setting)
+    for record in (plain, other):
+        attempt(record, 1, None, monkeypatch)
+    assert losses_of(other.folder.path) == losses_of(plain.folder.path)
+    assert quality(other.folder) == quality(plain.folder)

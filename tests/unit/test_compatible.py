@@ -1,0 +1,121 @@
+"""Choices that cannot go together are refused by the plan, with the reason and the nearest valid choice."""
+
+import pytest
+
+from trainmark.plan.make import make_plan
+from trainmark.plan.resolve import parse_setting, resolve_config
+from trainmark.spec.config import RunConfig
+from trainmark.spec.errors import PlanError
+from trainmark.spec.site import NodeGroup, Site, Slot
+
+CPUS = Site(name="cpus", groups=(NodeGroup(slots=tuple(Slot(cores=(i,)) for i in range(8))),))
+GPUS = Site(name="gpus", groups=(NodeGroup(slots=tuple(Slot(cores=(i,), accelerator=i) for i in range(8))),))
+
+
+def planned(site: Site, workers: int, *settings: str) -> RunConfig:
+    texts = ("ensemble.members=1", f"ensemble.workers={workers}", *settings)
+    return make_plan(resolve_config([parse_setting(text) for text in texts]), site)[0]
+
+
+REFUSED_ON_CPUS = [
+    (2, "train.precision=int8 train.parallel=sharded", "int8 training", "train.parallel=data"),
+    (5, "train.communication=torus-2d", "5 is prime", "--workers 6"),
+    (6, "train.communication=torus-2d train.communication_group=4", "rows of 4", "communication_group=3"),
+    (6, "train.communication=hierarchical train.communication_group=4", "groups of 4", "communication_group=3"),
+    (2, "train.communication=ring train.communication_group=2", "has no groups", "communication=hierarchical"),
+    (8, "train.parallel=gpipe", "has 5 layers with weights, too few for 8 stages", "train.stages=4"),
+    (4, "train.parallel=1f1b train.micro_batches=2", "2 are fewer than 4 stages", "train.micro_batches=4"),
+    (4, "train.parallel=1f1b train.stages=3", "4 / 3 is not whole", "train.stages=2"),
+    (2, "train.stages=2", "keeps them together", "train.parallel=gpipe"),
+    (2, "train.parallel=gpipe train.batch_size=30", "4 equal micro-batches", "micro_batches=3"),
+    (2, "train.parallel=gpipe train.communication=ring", "gradients of data parallelism", "communication=allreduce"),
+    (2, "train.parallel=model train.communication_precision=int8", "data parallelism", "communication_precision=fp32"),
+    (2, "train.parallel=sharded train.precision=fp16", "one format", "precision=fp16-mixed"),
+    (2, "train.communication=parameter-server train.precision=fp16", "parameter server", "precision=bf16-mixed"),
+    (2, "train.communication_precision=powersgd train.precision=fp16-mixed", "overflows", "precision=bf16-mixed"),
+    (2, "train.communication=ring train.communication_precision=powersgd", "its own exchange", "=allreduce"),
+    (1, "train.communication=ring", "at least 2 workers", "--workers 2"),
+    (1, "train.parallel=sharded", "at least 2 workers", "train.parallel=data"),
+    (1, "train.communication_precision=int8", "at least 2 workers", "communication_precision=fp32"),
+    (1, "train.batch_norm=synchronised", "at least 2 workers", "batch_norm=worker"),
+    (1, "train.precision=tf32", "format of GPUs", "precision=fp32"),
+    (1, "train.precision=fp16 train.optimizer=adam", "vanish in pure fp16", "precision=fp16-mixed"),
+    (1, "train.nesterov=true train.momentum=0.0", "sgd with momentum", "nesterov=false"),
+    (1, "train.nesterov=true train.optimizer=adam", "sgd with momentum", "nesterov=false"),
+    (1, "train.offload=host", "already lie in host memory", "offload=disk"),
+    (2, "train.offload=disk train.parallel=gpipe", "one pass at a time", "recompute=true"),
+    (1, "train.cuda_graph=true", "need a GPU", "Leave train.cuda_graph out"),
+    (1, "train.memory_format=onednn train.precision=bf16-mixed", "oneDNN", "channels-last"),
+    (1, "train.memory_format=onednn train.compiler=inductor", "oneDNN", "compiler=none"),
+    (2, "train.compiler=inductor train.parallel=gpipe", "takes apart", "compiler=none"),
+    (1, "train.compiler=torchscript train.precision=int8", "int8 products", "compiler=none"),
+    (1, "dataset=synthetic train.augmentation=flip-shift", "never changed", "augmentation=none"),
+]
+
+
+@pytest.mark.parametrize(("workers", "settings", "reason", "nearest"), REFUSED_ON_CPUS)
+def test_an_invalid_combination_is_refused_with_the_nearest_valid_choice(
+    workers: int, settings: str, reason: str, nearest: str
+) -> None:
+    with pytest.raises(PlanError) as refused:
+        planned(CPUS, workers, *settings.split())
+    message = str(refused.value)
+    assert reason in message and nearest in message
+    assert "\n" not in message and message.endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("workers", "settings", "reason"),
+    [
+        (1, "train.memory_format=onednn", "is for CPUs"),
+        (2, "train.cuda_graph=true", "2 workers exchange gradients"),
+        (1, "train.cuda_graph=true train.precision=fp16-mixed", "looks at the gradients"),
+        (1, "train.cuda_graph=true train.offload=host", "leave the device"),
+    ],
+)
+def test_what_a_gpu_cannot_do_is_refused(workers: int, settings: str, reason: str) -> None:
+    with pytest.raises(PlanError, match=reason):
+        planned(GPUS, workers, *settings.split())
+
+
+@pytest.mark.parametrize(
+    ("workers", "settings"),
+    [
+        (6, "train.communication=torus-2d train.communication_group=2"),
+        (8, "train.communication=hierarchical train.communication_precision=int8"),
+        (4, "train.parallel=1f1b train.stages=2 train.precision=bf16-mixed"),
+        (2, "train.parallel=sharded train.batch_norm=synchronised"),
+        (2, "train.parallel=gpipe train.precision=fp16-mixed train.accumulation=2"),
+        (1, "train.memory_format=onednn"),
+        (2, "train.communication=parameter-server train.communication_precision=int8"),
+        (2, "train.communication=local-sgd train.communication_precision=bf16"),
+        (1, "train.offload=disk train.recompute=true"),
+    ],
+)
+def test_a_valid_combination_is_planned(workers: int, settings: str) -> None:
+    planned(CPUS, workers, *settings.split())
+
+
+def test_a_cpus_defaults_are_fp32_without_compiling() -> None:
+    train = planned(CPUS, 1).train
+    assert (train.precision, train.compiler, train.cuda_graph) == ("fp32", "none", False)
+
+
+def test_a_gpus_defaults_are_bf16_compiled_and_captured() -> None:
+    train = planned(GPUS, 1, "model=resnet50-v1.5", "dataset=synthetic").train
+    assert (train.precision, train.compiler, train.cuda_graph) == ("bf16-mixed", "inductor", True)
+
+
+def test_the_tiny_model_is_not_compiled_since_that_takes_longer_than_its_training() -> None:
+    train = planned(GPUS, 1).train
+    assert (train.compiler, train.cuda_graph) == ("none", True)
+
+
+def test_a_gpu_without_bf16_gets_scaled_fp16_and_so_no_graph() -> None:
+    old = Site(name="old", groups=(NodeGroup(slots=(Slot(cores=(0,), accelerator=0),), bf16=False),))
+    train = planned(old, 1).train
+    assert (train.precision, train.cuda_graph) == ("fp16-mixed", False)
+
+
+def test_several_workers_on_gpus_take_their_steps_without_a_graph() -> None:
+    assert planned(GPUS, 2).train.cuda_graph is False
