@@ -19,6 +19,8 @@ lint: $(READY)
 
 bench: $(READY)
 	$(BIN)/python benchmarks/overhead.py
+	$(BIN)/python benchmarks/levers.py
+	$(BIN)/python benchmarks/memory.py
 
 setup: $(READY)
 

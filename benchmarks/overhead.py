@@ -1,7 +1,6 @@
 """What the harness costs: steps per second of `trainmark run` over those of a bare loop, in turns on the same cores.
 
-Both are whole, real process trees. While one trains, the other is stopped (SIGSTOP); every TURN_S they change. So both
-meet the same noise of a shared machine. Steps that a change of turns cuts are left out, everything else counts.
+Both are whole, real process trees; benchmarks/turns.py says how they take turns.
 
 Usage: python benchmarks/overhead.py [--seconds S] [--json FILE]
 """
@@ -9,18 +8,14 @@ Usage: python benchmarks/overhead.py [--seconds S] [--json FILE]
 import argparse
 import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
 import time
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import psutil
-from numpy.typing import NDArray
 
 from trainmark.collect.statistics import median_interval
 from trainmark.launch.environment import rank_environment
@@ -28,13 +23,21 @@ from trainmark.machine.describe import describe_machine
 from trainmark.machine.topology import read_topology
 from trainmark.spec.config import LaunchConfig
 from trainmark.spec.plan import Rank
+from turns import (
+    Array,
+    Contestant,
+    means_by_part,
+    start_trainmark,
+    take_turns,
+    trainmark_steps,
+    wait_until_training,
+    whole_steps,
+)
 
 TURN_S = 0.25
 SAMPLES = 2048
 PARTS = 20  # the turns are put in as many groups, each with a ratio of its own
 BARE = Path(__file__).with_name("bare_loop.py")
-
-Array = NDArray[np.float64]
 
 
 def start_bare(workers: int, folder: Path) -> list[subprocess.Popen[bytes]]:
@@ -49,56 +52,12 @@ def start_bare(workers: int, folder: Path) -> list[subprocess.Popen[bytes]]:
     return processes
 
 
-def start_trainmark(workers: int, folder: Path) -> subprocess.Popen[bytes]:
-    """A whole run of one member that would train for hours."""
-    command = [sys.executable, "-m", "trainmark", "run", "--members", "1", "--workers", str(workers), "--json"]
-    for setting in ("train.epochs=10000", "ensemble.bootstrap=none", f"data.num_train={SAMPLES}", "data.num_eval=32"):
-        command += ["--set", setting]
-    command += ["--runs-dir", str(folder), "--set", "measure.ceiling=false", "--set", "launch.checkpoint_epochs=0"]
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-
-
-def wait_until_both_train(folder: Path, workers: int, processes: list[subprocess.Popen[bytes]]) -> None:
-    """Returns when trainmark trains and the bare loop is ready to; ends the benchmark if one of them died."""
-
-    def ready() -> bool:
-        events = folder.glob("*/events/0000/attempt-1/rank-0.jsonl")
-        bare = all((folder / f"ready-{rank}").exists() for rank in range(workers))
-        return bare and any('"run_start"' in path.read_text() for path in events)
-
-    while not ready():
+def wait_until_ready(folder: Path, workers: int, processes: list[subprocess.Popen[bytes]]) -> None:
+    """Returns when the bare loop is ready to train; ends the benchmark if it died."""
+    while not all((folder / f"ready-{rank}").exists() for rank in range(workers)):
         if any(process.poll() is not None for process in processes):
-            sys.exit("trainmark or the bare loop ended before it trained")
+            sys.exit("the bare loop ended before it trained")
         time.sleep(0.05)
-
-
-def tree(process: subprocess.Popen[bytes]) -> list[int]:
-    """The process and all its descendants."""
-    return [process.pid, *(child.pid for child in psutil.Process(process.pid).children(recursive=True))]
-
-
-def take_turns(first: list[int], second: list[int], seconds: float) -> Array:
-    """Lets the two groups of processes run in turn; the moments of change come back."""
-    changes = []
-    stop = time.monotonic() + seconds
-    while time.monotonic() < stop:
-        for running, waiting in ((first, second), (second, first)):
-            for pid in waiting:
-                os.kill(pid, signal.SIGSTOP)
-            changes.append(time.monotonic())
-            for pid in running:
-                os.kill(pid, signal.SIGCONT)
-            time.sleep(TURN_S)
-    return np.array(changes)
-
-
-def whole_steps(starts: Array, ends: Array, changes: Array) -> tuple[Array, Array]:
-    """Durations and middles of the steps that lie within one turn."""
-    margin = 0.002  # between a signal being sent and a process being stopped or going on
-    turn_of_start = np.searchsorted(changes, starts - margin)
-    inside = (turn_of_start == np.searchsorted(changes, ends + margin)) & (turn_of_start > 1)
-    inside &= turn_of_start < len(changes)
-    return (ends - starts)[inside], ((starts + ends) / 2)[inside]
 
 
 def bare_steps(folder: Path) -> tuple[Array, Array]:
@@ -107,44 +66,28 @@ def bare_steps(folder: Path) -> tuple[Array, Array]:
     return np.concatenate([e[:-1] for e in epochs[:-1]]), np.concatenate([e[1:] for e in epochs[:-1]])
 
 
-def trainmark_steps(folder: Path) -> tuple[Array, Array]:
-    """Start and end of every step that trainmark recorded; recording itself is inside them."""
-    (path,) = folder.glob("*/events/0000/attempt-1/rank-0.jsonl")
-    starts, ends, now = [], [], 0.0
-    for line in path.read_text().splitlines():
-        event = json.loads(line)
-        if event["kind"] == "epoch_start":
-            now = event["monotonic_s"]
-        elif event["kind"] == "steps":
-            for step_s in event["step_s"]:
-                starts.append(now)
-                now += step_s
-                ends.append(now)
-    return np.array(starts), np.array(ends)
-
-
 def compare(workers: int, seconds: float) -> dict[str, Any]:
     """The ratio of steps per second, trainmark over bare, for members of `workers`."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        bare = start_bare(workers, folder)
-        run = start_trainmark(workers, folder)
+        processes = start_bare(workers, folder)
+        bare = Contestant("bare", processes, folder, [process.pid for process in processes])
+        sizes = ["--set", f"data.num_train={SAMPLES}", "--set", "data.num_eval=32"]
+        run = start_trainmark("trainmark", folder / "runs", ["--workers", str(workers), *sizes])
         try:
-            wait_until_both_train(folder, workers, [run, *bare])
+            wait_until_ready(folder, workers, processes)
+            if reason := wait_until_training(run):
+                sys.exit(f"trainmark ended before it trained: {reason}")
             (folder / "go").touch()
-            changes = take_turns(tree(run), [process.pid for process in bare], seconds)
+            changes = take_turns([run, bare], TURN_S, seconds)
         finally:
-            for process in (run, *bare):  # trainmark's ranks end with it
-                process.kill()
-                process.wait()
+            run.end()
+            bare.end()
         measured = {
-            "trainmark": whole_steps(*trainmark_steps(folder), changes),
-            "bare": whole_steps(*bare_steps(folder), changes),
+            "trainmark": whole_steps(trainmark_steps(run.folder), changes),
+            "bare": whole_steps(bare_steps(folder), changes),
         }
-    limits = np.linspace(changes[2], changes[-1], PARTS + 1)
-    means = {
-        name: np.array([d[(m >= a) & (m < b)].mean() for a, b in pairwise(limits)]) for name, (d, m) in measured.items()
-    }
+    means = {name: means_by_part(steps, changes, PARTS) for name, steps in measured.items()}
     ratios = means["bare"] / means["trainmark"]
     return {
         "workers": workers,

@@ -1,0 +1,201 @@
+"""What each choice of the training engine does to the speed of a step on this machine, as ratios to the default.
+
+The rows of a group are whole runs of `trainmark run` that differ in one setting and train in turns on the same cores
+(benchmarks/turns.py). A ratio above 1 is faster than the default recipe. Exit code 1 if a choice that keeps the losses
+equal is more than three percent faster than the default: then the default is wrong for this machine.
+
+Usage: python benchmarks/levers.py [GROUP …] [--seconds S] [--json FILE]
+"""
+
+import argparse
+import json
+import signal
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from trainmark.collect.statistics import median_interval
+from trainmark.machine.describe import describe_machine
+from trainmark.machine.topology import read_topology
+from trainmark.spec.units import show_cores
+from turns import (
+    Contestant,
+    means_by_part,
+    start_trainmark,
+    take_turns,
+    trainmark_steps,
+    wait_until_training,
+    whole_steps,
+)
+
+PARTS = 10
+DEFAULT = "default"
+
+
+@dataclass(frozen=True)
+class Group:
+    """Runs that differ in one setting: `rows` are the settings, all on top of `base`."""
+
+    base: str
+    rows: tuple[str, ...]
+    workers: int = 1
+    turn_s: float = 0.25
+    keeps_losses: bool = True  # then the default must be as fast as any row
+
+
+TINY = "data.num_train=2048 data.num_eval=32"
+RESNET18 = "dataset=synthetic model=resnet18 data.height=64 data.width=64"
+SPEED = (
+    "train.memory_format=contiguous",
+    "train.memory_format=onednn",
+    "train.compiler=inductor",
+    "train.compiler=torchscript",
+    "launch.allocator=system",
+    "launch.allocator=tcmalloc",
+    "launch.allocator=jemalloc",
+    "launch.thread_binding=close",
+    "launch.threads=1",
+)
+
+GROUPS = {
+    "speed": Group(TINY, SPEED),
+    "speed-resnet18": Group(RESNET18, SPEED, turn_s=2.0),
+    "precision": Group(
+        RESNET18,
+        ("train.precision=bf16-mixed", "train.precision=fp16-mixed", "train.precision=fp16", "train.precision=int8"),
+        turn_s=3.0,
+        keeps_losses=False,
+    ),
+    "memory": Group(RESNET18, ("train.recompute=true", "train.offload=disk"), turn_s=2.0, keeps_losses=False),
+    "optimizer": Group(
+        TINY,
+        tuple(f"train.optimizer={name}" for name in ("adam", "adamw", "adagrad", "lars", "lamb")),
+        keeps_losses=False,
+    ),
+    "communication": Group(
+        TINY,
+        (
+            "train.communication=ring",
+            "train.communication=hierarchical train.communication_group=1",
+            "train.communication=parameter-server",
+            "train.communication=local-sgd",
+            "train.communication_precision=fp16",
+            "train.communication_precision=bf16",
+            "train.communication_precision=int8",
+            "train.communication_precision=powersgd",
+            "train.batch_norm=synchronised",
+        ),
+        workers=2,
+        turn_s=0.5,
+        keeps_losses=False,
+    ),
+    # The same global batch in every row: a pipeline has one copy of the model, data parallelism two.
+    "parallel": Group(
+        f"{TINY} train.batch_size=32",
+        (
+            "train.parallel=sharded",
+            "train.parallel=model train.batch_size=64",
+            "train.parallel=gpipe train.batch_size=64",
+            "train.parallel=1f1b train.batch_size=64",
+        ),
+        workers=2,
+        turn_s=0.5,
+        keeps_losses=False,
+    ),
+}
+
+
+def whole_machine(folder: Path) -> list[str]:
+    """Options for one worker on all cores."""
+    site = folder / "site.toml"
+    cores = show_cores(read_topology().cores)
+    site.write_text(f'name = "this machine"\n[[groups]]\nslots = [{{ cores = "{cores}" }}]\n')
+    return ["--workers", "1", "--site", str(site)]
+
+
+def start(group: Group, folder: Path) -> tuple[list[Contestant], dict[str, str]]:
+    """The runs that train, one stopped before the next starts; and why the others do not."""
+    place = whole_machine(folder) if group.workers == 1 else ["--workers", str(group.workers)]
+    running, missing = [], {}
+    for number, row in enumerate((DEFAULT, *group.rows)):
+        settings = group.base.split() + ([] if row == DEFAULT else row.split())
+        options = [*place, *(word for setting in settings for word in ("--set", setting))]
+        contestant = start_trainmark(row, folder / str(number), options)
+        if reason := wait_until_training(contestant):
+            missing[row] = reason
+            contestant.end()
+        else:
+            contestant.signal(signal.SIGSTOP)  # it must not slow down the start of the next
+            running.append(contestant)
+    return running, missing
+
+
+def measure(group: Group, seconds: float) -> list[dict[str, Any]]:
+    """A record per row: its ratio to the default, with interval."""
+    with tempfile.TemporaryDirectory() as name:
+        running, missing = start(group, Path(name))
+        try:
+            changes = take_turns(running, group.turn_s, seconds)
+        finally:
+            for contestant in running:
+                contestant.end()
+        steps = {c.name: whole_steps(trainmark_steps(c.folder), changes) for c in running}
+    means = {row: means_by_part(measured, changes, PARTS) for row, measured in steps.items()}
+    records: list[dict[str, Any]] = []
+    for row, mean in means.items():
+        ratios = (means[DEFAULT] / mean)[~np.isnan(means[DEFAULT] / mean)]
+        records.append(
+            {
+                "row": row,
+                "ratio": float(np.median(ratios)),
+                "ci95": median_interval(ratios),
+                "n": len(ratios),
+                "steps": len(steps[row][0]),
+                "step_ms": 1e3 * float(np.median(steps[row][0])),
+            }
+        )
+    return records + [{"row": row, "unavailable": reason} for row, reason in missing.items()]
+
+
+def print_group(name: str, group: Group, records: list[dict[str, Any]]) -> None:
+    """A table that can be pasted into the documentation."""
+    print(f"\n{name}: {group.base}, {group.workers} worker(s)\n\n| choice | ratio | 95 % interval | step ms | steps |")
+    print("|---|---|---|---|---|")
+    for record in records:
+        if "unavailable" in record:
+            print(f"| `{record['row']}` | unavailable: {record['unavailable']} | | | |")
+            continue
+        interval = "–".join(f"{bound:.2f}" for bound in record["ci95"]) if record["ci95"] else ""
+        figures = f"{record['ratio']:.2f} | {interval} | {record['step_ms']:.1f} | {record['steps']}"
+        print(f"| `{record['row']}` | {figures} |", flush=True)
+
+
+def main() -> None:
+    """Prints a table per group."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("groups", nargs="*", metavar="GROUP", help=f"of {', '.join(GROUPS)}; default: all")
+    parser.add_argument("--seconds", type=float, default=150, help="how long the rows of a group take turns")
+    parser.add_argument("--json", type=Path, help="also write the figures to this file")
+    options = parser.parse_args()
+    if unknown := set(options.groups) - set(GROUPS):
+        parser.error(f"there is no group {', '.join(sorted(unknown))}; known: {', '.join(GROUPS)}")
+    machine = describe_machine()
+    print(f"Speed of a step over the default recipe's, on {machine['cpu']}, {machine['cores']} cores")
+    figures, beaten = {}, []
+    for name in options.groups or GROUPS:
+        figures[name] = measure(GROUPS[name], options.seconds)
+        print_group(name, GROUPS[name], figures[name])
+        if GROUPS[name].keeps_losses:
+            beaten += [f"{name}: {r['row']}" for r in figures[name] if r.get("ci95") and r["ci95"][0] > 1.03]
+    if options.json:
+        options.json.write_text(json.dumps({"machine": machine, "groups": figures}, indent=2) + "\n")
+    if beaten:
+        sys.exit(f"faster than the default by more than 3 %: {'; '.join(beaten)}")
+
+
+if __name__ == "__main__":
+    main()
