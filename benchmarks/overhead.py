@@ -20,7 +20,9 @@ import numpy as np
 from trainmark.collect.statistics import median_interval
 from trainmark.launch.environment import rank_environment
 from trainmark.machine.describe import describe_machine
+from trainmark.machine.local_site import local_site
 from trainmark.machine.topology import read_topology
+from trainmark.plan.device_defaults import default_allocator
 from trainmark.spec.config import LaunchConfig
 from trainmark.spec.plan import Rank
 from turns import (
@@ -43,10 +45,11 @@ BARE = Path(__file__).with_name("bare_loop.py")
 def start_bare(workers: int, folder: Path) -> list[subprocess.Popen[bytes]]:
     """The hand-written loop; it trains when the file `go` appears."""
     processes = []
+    launch = LaunchConfig(allocator=default_allocator(local_site()))
     for rank, core in enumerate(read_topology().cores[:workers]):
         command = [sys.executable, str(BARE), "--rank", str(rank), "--workers", str(workers), "--core", str(core)]
         command += ["--samples", str(SAMPLES), "--folder", str(folder)]
-        given = rank_environment(LaunchConfig(), Rank(rank, "", rank, (core,), None))
+        given = rank_environment(launch, Rank(rank, "", rank, (core,), None))
         environment = {**os.environ, **given, "GLOO_SOCKET_IFNAME": "lo", "PYTHONWARNINGS": "ignore"}
         processes.append(subprocess.Popen(command, env=environment))
     return processes

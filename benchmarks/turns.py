@@ -32,6 +32,7 @@ class Contestant:
     processes: list[subprocess.Popen[bytes]]
     folder: Path
     pids: list[int] = field(default_factory=list)
+    start_s: float = 0.0
 
     def signal(self, number: signal.Signals) -> None:
         """Stops all its processes, or lets them go on."""

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from trainmark.plan.resolve import resolve_config
+from trainmark.plan.resolve import Choices, resolve_config
 from trainmark.spec.job_record import JobRecord
 from trainmark.spec.plan import Job, Rank
 from trainmark.spec.registries import LAUNCHERS
 from trainmark.spec.run_folder import RunFolder
 
 JOB = Job(member=3, lane=1, ranks=(Rank(0, "n1", 0, (0, 1), None), Rank(1, "n1", 1, (2, 3), None)))
-CONFIG = resolve_config([])
+CONFIG = resolve_config([Choices("test", {"launch": {"allocator": "keep"}})])
 
 
 def script_of(launcher: str, path: str) -> str:

@@ -1,14 +1,47 @@
 """The same code on an accelerator, where there is one."""
 
 import json
+from pathlib import Path
 
 import pytest
 
-from tests.conftest import SMALL, Command
+from tests.conftest import SMALL, Command, losses_of
 from trainmark.machine.accelerators import find_accelerators
+from trainmark.spec.registries import PRECISIONS
+
+pytestmark = pytest.mark.skipif(not find_accelerators(), reason="this machine has no accelerator")
 
 
-@pytest.mark.skipif(not find_accelerators(), reason="this machine has no accelerator")
+def losses(trainmark: Command, tmp_path: Path, *settings: str) -> list[float]:
+    options = [word for setting in settings for word in ("--set", setting)]
+    alone = ("--members", "1", "--workers", "1", "--json")
+    done = trainmark("run", *SMALL, *alone, *options, "--set", "train.epochs=4", CUDA_VISIBLE_DEVICES="0")
+    assert done.returncode == 0, done.stderr
+    return losses_of(tmp_path / "runs" / json.loads(done.stdout)["run_id"])
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam", "lars"])
+def test_a_captured_step_gives_the_losses_of_an_eager_one(trainmark: Command, tmp_path: Path, optimizer: str) -> None:
+    same = (f"train.optimizer={optimizer}", "train.precision=fp32", "train.collapse_epochs=1")
+    eager = losses(trainmark, tmp_path, *same, "train.cuda_graph=false")
+    captured = losses(trainmark, tmp_path, *same, "train.cuda_graph=true")
+    assert captured[:8] == pytest.approx(eager[:8], rel=1e-3)
+
+
+@pytest.mark.parametrize("setting", ["train.offload=host", "train.offload=disk", "train.recompute=true"])
+def test_offloading_and_recomputing_on_an_accelerator_keep_the_losses(
+    trainmark: Command, tmp_path: Path, setting: str
+) -> None:
+    plain = losses(trainmark, tmp_path, "train.cuda_graph=false", "train.precision=fp32")
+    other = losses(trainmark, tmp_path, "train.cuda_graph=false", "train.precision=fp32", setting)
+    assert other[:8] == pytest.approx(plain[:8], rel=1e-3)
+
+
+@pytest.mark.parametrize("precision", list(PRECISIONS))
+def test_every_precision_trains_on_an_accelerator(trainmark: Command, tmp_path: Path, precision: str) -> None:
+    assert losses(trainmark, tmp_path, f"train.precision={precision}")[-1] < 3
+
+
 def test_a_run_on_an_accelerator_gives_a_valid_result(trainmark: Command) -> None:
     done = trainmark("run", *SMALL, "--members", "1", "--workers", "1", "--json", CUDA_VISIBLE_DEVICES="0")
     assert done.returncode == 0, done.stderr

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import CORES, SMALL, Command
+from trainmark.machine.allocators import find_allocator
+from trainmark.spec.errors import PlanError
 from trainmark.spec.registries import (
     COMMUNICATION,
     COMMUNICATION_PRECISIONS,
@@ -102,6 +104,17 @@ def test_a_throughput_run_on_synthetic_data_says_so_and_has_no_quality(trainmark
     assert result["metrics"]["throughput_samples_per_s"]["status"] == "measured"
     for name in ("quality_ensemble", "quality_member_mean", "quality_out_of_bag", "vflops"):
         assert result["metrics"][name]["reason"] == "synthetic data: there is nothing to be learned"
+
+
+@pytest.mark.parametrize("allocator", ["tcmalloc", "jemalloc"])
+def test_ranks_run_with_the_chosen_allocator(allocator: str, trainmark: Command, tmp_path: Path) -> None:
+    try:
+        library = find_allocator(allocator)
+    except PlanError as missing:
+        pytest.skip(str(missing))
+    done = trainmark("run", *SMALL, "--members", "1", "--json", "--set", f"launch.allocator={allocator}")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["software"]["environment"]["LD_PRELOAD"] == library
 
 
 def _options(settings: tuple[str, ...]) -> list[str]:

@@ -186,6 +186,27 @@ def test_an_interrupted_run_stops_within_seconds_and_resumes_to_the_same_losses(
     assert result["metrics"]["quality_ensemble"]["value"] == whole["metrics"]["quality_ensemble"]["value"]
 
 
+def test_two_workers_killed_within_an_epoch_resume_to_the_same_losses(
+    start: Callable[..., Started], trainmark: Command
+) -> None:
+    together = ("--members", "1", "--workers", "2", "--set", "launch.checkpoint_steps=7")
+    together += ("--set", "train.communication_precision=int8")  # errors of compression must survive as well
+    run = start(*together)
+    run.wait_for("checkpoint")
+    os.kill(run.pid(0, rank=1), signal.SIGKILL)
+    assert run.end()[0] == 1
+    assert resumed(trainmark, run.folder)["members"][0]["restarted"]
+    (after,) = [event for event in events_of(run.folder, attempt=2) if event["kind"] == "resumed"]
+    assert after["step"] % 7 == 0
+
+    disturbed = run.folder
+    assert start(*together).end()[0] == 0
+    undisturbed = next(path for path in run.runs.iterdir() if path != disturbed)
+    for rank in (0, 1):
+        straight = losses_of(undisturbed, rank=rank)
+        assert losses_of(disturbed, attempt=2, rank=rank) == straight[after["step"] :]
+
+
 def test_a_reader_of_the_progress_that_goes_away_does_not_end_the_run(tmp_path: Path) -> None:
     command = f"{sys.executable} -m trainmark run {' '.join(MEDIUM)} --members 1 2>&1 >result.txt | head -1"
     subprocess.run(["bash", "-c", command], cwd=tmp_path, check=True, preexec_fn=on_two_cores)

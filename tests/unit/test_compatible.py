@@ -101,6 +101,23 @@ def test_a_cpus_defaults_are_fp32_without_compiling() -> None:
     assert (train.precision, train.compiler, train.cuda_graph) == ("fp32", "none", False)
 
 
+def test_a_cpu_trains_in_onednns_layout_where_the_model_and_the_other_choices_allow() -> None:
+    synthetic = ("model=resnet18", "dataset=synthetic")
+    assert planned(CPUS, 1).train.memory_format == "channels-last"
+    assert planned(CPUS, 1, *synthetic).train.memory_format == "onednn"
+    assert planned(CPUS, 2, *synthetic, "train.parallel=gpipe").train.memory_format == "channels-last"
+    assert planned(CPUS, 1, *synthetic, "train.precision=bf16-mixed").train.memory_format == "channels-last"
+    assert planned(GPUS, 1, *synthetic).train.memory_format == "channels-last"
+
+
+def test_the_allocator_is_tcmalloc_where_the_sites_nodes_have_it() -> None:
+    assert planned(CPUS, 1).launch.allocator == "keep"
+    with_it = CPUS.model_copy(update={"allocators": ("tcmalloc", "jemalloc")})
+    assert planned(with_it, 1).launch.allocator == "tcmalloc"
+    assert planned(GPUS.model_copy(update={"allocators": ("tcmalloc",)}), 1).launch.allocator == "keep"
+    assert planned(with_it, 1, "launch.allocator=system").launch.allocator == "system"
+
+
 def test_a_gpus_defaults_are_bf16_compiled_and_captured() -> None:
     train = planned(GPUS, 1, "model=resnet50-v1.5", "dataset=synthetic").train
     assert (train.precision, train.compiler, train.cuda_graph) == ("bf16-mixed", "inductor", True)

@@ -58,6 +58,36 @@ def test_every_setting_is_documented_and_says_what_it_is() -> None:
             assert f"`data.{setting}`" in page, setting
 
 
+@pytest.mark.parametrize(
+    ("kind", "key"),
+    [
+        ("optimizers", "optimizer"),
+        ("schedules", "schedule"),
+        ("precisions", "precision"),
+        ("parallel", "parallel"),
+        ("communication", "communication"),
+        ("communication-precisions", "communication_precision"),
+    ],
+)
+def test_every_choice_of_the_engine_is_in_the_table_of_what_a_user_may_choose(kind: str, key: str) -> None:
+    table = section("configuration.md", "AI500's Table 2")
+    for name in KINDS[kind]:
+        assert f"`{key}={name}" in table, name
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_files_that_the_pages_name_exist(page: Path) -> None:
+    for path in re.findall(r"`((?:tests|benchmarks)/[\w/]+\.py)`", page.read_text()):
+        assert (ROOT / path).exists(), path
+
+
+def test_the_tests_that_the_table_of_choices_names_exist() -> None:
+    named = re.findall(r"`((?:unit|conformance|integration)/\w+\.py)`", section("configuration.md", "AI500's Table 2"))
+    assert len(named) > 20
+    for path in named:
+        assert (ROOT / "tests" / path).exists(), path
+
+
 @pytest.mark.parametrize("metric", list(METRICS))
 def test_every_metric_is_documented_with_its_unit(metric: str) -> None:
     about = section("metrics.md", metric)

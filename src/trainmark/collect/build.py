@@ -82,8 +82,8 @@ def _software_of_ranks(measured: Measured) -> dict[str, Any]:
     """What the ranks themselves said: torch's own version, instruction set, allocator and thread settings."""
     for member in measured.members:
         if started := member.one("rank_started"):
-            names = ("torch", "torch_isa", "device", "environment")
-            return {name: started[name] for name in names}
+            names = ("torch", "torch_isa", "device", "environment", "allocator")
+            return {name: started.get(name) for name in names}
     return {}
 
 

@@ -13,6 +13,7 @@ def find_warnings(measured: Measured, metrics: dict[str, Metric], audit: dict[st
         *_failed_members(measured),
         *_synthetic(measured),
         *_affinity(measured),
+        *_allocator(measured),
         *_unsettled(measured),
         *_oversubscribed(measured),
         *_shared_cores(measured),
@@ -51,6 +52,13 @@ def _affinity(measured: Measured) -> list[str]:
                     f"cores {told['cores_asked']}, but runs {told['threads_running']} on {told['cores_allowed']}"
                 )
     return found
+
+
+def _allocator(measured: Measured) -> list[str]:
+    wanted = measured.config.launch.allocator
+    asked = wanted if wanted in ("tcmalloc", "jemalloc") else "glibc"
+    used = {started.get("allocator", asked) for m in measured.members for started in m.of_all_ranks("rank_started")}
+    return [f"ranks should run with {asked}, but ran with {', '.join(sorted(used))}"] if used - {asked} else []
 
 
 def _unsettled(measured: Measured) -> list[str]:
@@ -130,7 +138,7 @@ def _lanes_not_side_by_side(measured: Measured) -> list[str]:
 def _unlike_places(measured: Measured) -> list[str]:
     """Members that ran with other software or on other hardware, say after a resume elsewhere."""
     found = []
-    for name in ("device", "torch", "torch_isa", "environment"):
+    for name in ("device", "torch", "torch_isa", "environment", "allocator"):
         seen = {str(event.get(name)) for member in measured.finished if (event := member.one("rank_started"))}
         if len(seen) > 1:
             found.append(f"members ran with different {name}: {' | '.join(sorted(seen))}")

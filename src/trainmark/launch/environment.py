@@ -1,5 +1,7 @@
 """The environment that a launcher gives to a rank: threads, allocator, device; the same for every launcher."""
 
+from typing import Literal
+
 from trainmark.machine.allocators import find_allocator
 from trainmark.spec.config import LaunchConfig
 from trainmark.spec.plan import Rank
@@ -35,7 +37,8 @@ def rank_environment(launch: LaunchConfig, rank: Rank) -> dict[str, str]:
     return variables
 
 
-def _allocator(name: str) -> dict[str, str]:
+def _allocator(name: Literal["keep", "system", "tcmalloc", "jemalloc"] | None) -> dict[str, str]:
+    assert name is not None, "the plan has filled it in"
     if name == "keep":
         return KEEP_FREED_MEMORY
     if name == "system":

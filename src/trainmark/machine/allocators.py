@@ -1,17 +1,33 @@
 """Memory allocators that can be loaded in place of glibc's, found as the dynamic linker would find them."""
 
 import subprocess
+from pathlib import Path
+from typing import Literal
 
 from trainmark.spec.errors import PlanError
 
+Loadable = Literal["tcmalloc", "jemalloc"]
+
 # Any of these serves; Debian's packages are named in the error.
-LIBRARIES = {
+LIBRARIES: dict[Loadable, tuple[tuple[str, ...], str]] = {
     "tcmalloc": (("libtcmalloc.so", "libtcmalloc_minimal.so"), "libtcmalloc-minimal4"),
     "jemalloc": (("libjemalloc.so",), "libjemalloc2"),
 }
 
 
-def find_allocator(name: str) -> str:
+def installed_allocators() -> tuple[Loadable, ...]:
+    """Those that ranks on this machine could load."""
+    cache = _linker_cache()
+    return tuple(name for name, (prefixes, _) in LIBRARIES.items() if library_path(cache, prefixes))
+
+
+def loaded_allocator(maps: Path = Path("/proc/self/maps")) -> str:
+    """The allocator that this process really runs with: a preload that fails is only a line on standard error."""
+    text = maps.read_text()
+    return next((name for name in LIBRARIES if f"lib{name}" in text), "glibc")
+
+
+def find_allocator(name: Loadable) -> str:
     """The path of the allocator's shared library on this machine."""
     prefixes, package = LIBRARIES[name]
     found = library_path(_linker_cache(), prefixes)

@@ -3,6 +3,7 @@
 import socket
 
 from trainmark.machine.accelerators import Accelerator, find_accelerators
+from trainmark.machine.allocators import installed_allocators
 from trainmark.machine.topology import Topology, read_topology
 from trainmark.spec.errors import PlanError
 from trainmark.spec.site import NodeGroup, Site, Slot
@@ -14,7 +15,8 @@ def local_site() -> Site:
     slots = make_slots(read_topology(), accelerators)
     host = socket.gethostname()
     bf16 = all(accelerator.has_bf16 for accelerator in accelerators)
-    return Site(name=host, groups=(NodeGroup(names=(host,), count=1, slots=slots, bf16=bf16),))
+    group = NodeGroup(names=(host,), count=1, slots=slots, bf16=bf16)
+    return Site(name=host, groups=(group,), allocators=installed_allocators())
 
 
 def make_slots(topology: Topology, accelerators: tuple[Accelerator, ...]) -> tuple[Slot, ...]:

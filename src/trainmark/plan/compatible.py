@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from trainmark.plan.device_defaults import SCALED, reasons_against_graph
+from trainmark.plan.device_defaults import SCALED, reasons_against_blocks, reasons_against_graph
 from trainmark.spec.config import RunConfig, TrainConfig
 from trainmark.spec.errors import PlanError
 from trainmark.spec.layout import SPLITTING
@@ -174,19 +174,12 @@ def _memory(train: TrainConfig, site: Site) -> Iterator[str]:
         return
     if site.has_accelerators:
         yield "The oneDNN layout is for CPUs. Choose --set train.memory_format=channels-last."
-    for key, chosen, only in (
-        ("precision", train.precision, "fp32"),
-        ("compiler", train.compiler, "none"),
-        ("parallel", train.parallel, "data"),
-        ("batch_norm", train.batch_norm, "worker"),
-        ("recompute", train.recompute, False),
-        ("offload", train.offload, "none"),
-    ):
-        if chosen != only:
-            yield (
-                f"The oneDNN layout works with train.{key}={str(only).lower()} only, but it is {str(chosen).lower()}. "
-                f"Choose --set train.memory_format=channels-last, or --set train.{key}={str(only).lower()}."
-            )
+    for needed in reasons_against_blocks(train):
+        key = needed.partition("=")[0]
+        yield (
+            f"The oneDNN layout works with train.{needed} only, but it is {str(getattr(train, key)).lower()}. "
+            f"Choose --set train.memory_format=channels-last, or --set train.{needed}."
+        )
 
 
 def _speed(train: TrainConfig, workers: int, site: Site) -> Iterator[str]:

@@ -1,20 +1,41 @@
 """What a recipe leaves open, filled in with the fastest choice of the site's devices."""
 
-from trainmark.spec.config import TrainConfig
+from typing import Literal
+
+from trainmark.spec.config import RunConfig, TrainConfig
+from trainmark.spec.registries import MODELS
 from trainmark.spec.site import Site
 
 SCALED = ("fp16-mixed", "fp16")  # precisions that scale the loss, and look at the gradients before each step
 
 
-def fill_defaults(train: TrainConfig, workers: int, site: Site) -> TrainConfig:
-    """The recipe with nothing left to be guessed: docs/benchmarks.md holds the measurements behind each choice."""
-    precision = train.precision or default_precision(site)
-    compiler = train.compiler or default_compiler(train, site)
-    filled = train.model_copy(update={"precision": precision, "compiler": compiler})
+def fill_defaults(config: RunConfig, workers: int, site: Site) -> RunConfig:
+    """The choices with nothing left to be guessed: docs/benchmarks.md holds the measurements behind each default."""
+    train = config.train
+    filled = train.model_copy(
+        update={
+            "precision": train.precision or default_precision(site),
+            "compiler": train.compiler or default_compiler(train, site),
+        }
+    )
+    layout = train.memory_format or default_layout(config.model, filled, site)
+    filled = filled.model_copy(update={"memory_format": layout})
     graph = train.cuda_graph
     if graph is None:
         graph = site.has_accelerators and not reasons_against_graph(filled, workers)
-    return filled.model_copy(update={"cuda_graph": graph})
+    launch = config.launch.model_copy(update={"allocator": config.launch.allocator or default_allocator(site)})
+    return config.model_copy(update={"train": filled.model_copy(update={"cuda_graph": graph}), "launch": launch})
+
+
+def default_allocator(site: Site) -> Literal["tcmalloc", "keep"]:
+    """tcmalloc where the nodes have it; else glibc, told to keep what is freed. With accelerators it hardly matters."""
+    return "tcmalloc" if "tcmalloc" in site.allocators and not site.has_accelerators else "keep"
+
+
+def default_layout(model: str, train: TrainConfig, site: Site) -> str:
+    """oneDNN's blocks on CPUs for models that say they can use them; channels last otherwise."""
+    fits = not site.has_accelerators and MODELS.constant(model, "BLOCKED_LAYOUT") is True
+    return "onednn" if fits and not reasons_against_blocks(train) else "channels-last"
 
 
 def default_precision(site: Site) -> str:
@@ -28,6 +49,19 @@ def default_compiler(train: TrainConfig, site: Site) -> str:
     """Inductor on accelerators, where it can be; on CPUs compiling costs a minute and gains nothing."""
     whole = train.parallel == "data" and train.precision != "int8" and train.memory_format != "onednn"
     return "inductor" if site.has_accelerators and whole and not train.recompute else "none"
+
+
+def reasons_against_blocks(train: TrainConfig) -> list[str]:
+    """Settings that oneDNN's layout cannot be used with, as "key=value" that would do."""
+    needed = {
+        "precision": "fp32",
+        "compiler": "none",
+        "parallel": "data",
+        "batch_norm": "worker",
+        "recompute": False,
+        "offload": "none",
+    }
+    return [f"{key}={str(only).lower()}" for key, only in needed.items() if getattr(train, key) != only]
 
 
 def reasons_against_graph(train: TrainConfig, workers: int) -> list[str]:

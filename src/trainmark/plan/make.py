@@ -15,7 +15,6 @@ def make_plan(config: RunConfig, site: Site) -> tuple[RunConfig, Plan]:
     ensemble = config.ensemble.model_copy(
         update={"members": scale.members, "workers": scale.workers, "system_scale": scale.system_scale}
     )
-    train = fill_defaults(config.train, scale.workers, site)
-    complete = config.model_copy(update={"ensemble": ensemble, "train": train})
+    complete = fill_defaults(config.model_copy(update={"ensemble": ensemble}), scale.workers, site)
     check_compatible(complete, scale.workers, site)
     return complete, map_members(scale, site)

@@ -28,7 +28,7 @@ from trainmark.workloads.find import find_size
 
 BaseModelT = TypeVar("BaseModelT", bound=BaseModel)
 
-CHOSEN_FOR_MODEL = ("compiler",)  # in a recipe: whether compiling pays depends on the model
+CHOSEN_FOR_MODEL = ("compiler", "memory_format")  # in a recipe: what is fastest depends on the model
 DEFAULTS = {"workload": "image-classification", "size": "tiny"}
 
 

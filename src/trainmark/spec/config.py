@@ -87,8 +87,8 @@ class TrainConfig(StrictSection):
 
     recompute: bool = Field(False, description="forget activations and compute them again in the backward pass")
     offload: Literal["none", "host", "disk"] = Field("none", description="where activations wait for the backward pass")
-    memory_format: Literal["channels-last", "contiguous", "onednn"] = Field(
-        "channels-last", description="layout of images and convolution weights in memory"
+    memory_format: Literal["channels-last", "contiguous", "onednn"] | None = Field(
+        None, description="layout of images and convolution weights in memory; default: the model's fastest"
     )
     compiler: Literal["none", "inductor", "torchscript"] | None = Field(
         None, description="what compiles the model; default: the device's"
@@ -114,8 +114,8 @@ class LaunchConfig(StrictSection):
     thread_binding: Literal["none", "close", "spread"] = Field(
         "none", description="how OpenMP places a worker's threads on its cores"
     )
-    allocator: Literal["keep", "system", "tcmalloc", "jemalloc"] = Field(
-        "keep", description="keep: glibc keeps freed memory (fewer page faults); system: leave it as it is"
+    allocator: Literal["keep", "system", "tcmalloc", "jemalloc"] | None = Field(
+        None, description="keep: glibc keeps freed memory (fewer page faults); system: leave it; default: the fastest"
     )
     checkpoint_epochs: int = Field(1, ge=0, description="epochs between checkpoints; 0 writes none")
     checkpoint_steps: int = Field(0, ge=0, description="steps between checkpoints within an epoch; 0 writes none")

@@ -1,6 +1,7 @@
 """Site: the nodes, worker slots, cores and accelerators that a run may use."""
 
 from functools import cached_property
+from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -61,6 +62,7 @@ class Site(Section):
 
     name: str
     groups: tuple[NodeGroup, ...] = Field(min_length=1)
+    allocators: tuple[Literal["tcmalloc", "jemalloc"], ...] = ()  # that every node can load
 
     @model_validator(mode="after")
     def _node_names_differ(self) -> "Site":

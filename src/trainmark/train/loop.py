@@ -45,8 +45,7 @@ def _train_epoch(
     rows, views = _batches_of(trainee, position.epoch)
     todo = range(position.step_of_epoch, len(rows))
     plan = [_progress(trainee, position, i, len(rows)) for i in todo]
-    if views is not None:
-        views = _without_collapsed(trainee, plan, views[position.step_of_epoch :])
+    views = None if views is None else _without_collapsed(trainee, plan, views[position.step_of_epoch :])
     rates = [learning_rate(p, global_batch(train, trainee.workers), train, trainee.schedule) for p in plan]
     batches = trainee.train_batches.take(rows[position.step_of_epoch :], views)
     recorder.start_epoch(position.epoch, position.step)

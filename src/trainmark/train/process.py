@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from trainmark.machine.affinity import check_affinity
+from trainmark.machine.allocators import loaded_allocator
 from trainmark.machine.software import recorded_environment
 from trainmark.spec.job_record import JobRecord
 from trainmark.spec.plan import Rank
@@ -32,6 +33,7 @@ def set_up_process(record: JobRecord, rank: Rank, log: EventLog) -> torch.device
         device=torch.cuda.get_device_name() if device.type == "cuda" else "cpu",
         affinity=check_affinity(rank.cores, threads, torch.get_num_threads()),
         environment=recorded_environment(),
+        allocator=loaded_allocator(),
         torch=torch.__version__,
         torch_isa=torch.backends.cpu.get_cpu_capability(),
     )

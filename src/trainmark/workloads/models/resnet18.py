@@ -6,6 +6,7 @@ from trainmark.workloads.models.residual import basic_block, convolution, initia
 
 INPUT_SHAPE = (3, 224, 224)
 NUM_LAYERS = 10
+BLOCKED_LAYOUT = True
 
 
 def build(num_classes: int = 1000) -> nn.Module:

@@ -6,6 +6,7 @@ from trainmark.workloads.models.residual import bottleneck, convolution, initial
 
 INPUT_SHAPE = (3, 224, 224)
 NUM_LAYERS = 18
+BLOCKED_LAYOUT = True
 BLOCKS_PER_STAGE = (3, 4, 6, 3)
 
 
