@@ -74,8 +74,7 @@ def test_workers_train_together_with(settings: tuple[str, ...], trainmark: Comma
     finished(done.stdout, settings)
     metrics = json.loads(done.stdout)["metrics"]
     assert metrics["communication_bytes_per_step"]["value"] > 0
-    if "train.parallel=sharded" not in settings:
-        assert 0 <= metrics["communication_share"]["value"] < 1
+    assert 0 <= metrics["communication_share"]["value"] < 1
 
 
 def test_four_workers_on_two_cores_form_a_torus_and_the_result_warns(trainmark: Command, tmp_path: Path) -> None:

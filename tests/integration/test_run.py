@@ -19,12 +19,18 @@ def run_dir(tmp_path: Path, result: dict[str, Any]) -> Path:
     return tmp_path / "runs" / result["run_id"]
 
 
+def unavailable_in(record: Result) -> set[str]:
+    return {name for name, metric in record.metrics.items() if metric.status == "unavailable"}
+
+
 def test_two_members_of_one_worker_give_a_valid_result(run_small: RunSmall, tmp_path: Path) -> None:
     result = run_small("--members", "2", "--workers", "1")
     record = Result.model_validate(result)
     assert record.state == "complete"
     assert set(record.metrics) == set(METRICS)
-    assert all(metric.status in ("measured", "derived") for metric in record.metrics.values())
+    assert unavailable_in(record) == {
+        *("communication_share", "communication_bytes_per_step", "bubble_share", "staleness_steps")
+    }
     assert [member.state for member in record.members] == ["finished", "finished"]
     # Planned on disjoint cores, and seen from within each rank to run there with one thread a core.
     planned = [{rank["cores"] for rank in job["ranks"]} for job in record.plan["mapping"]]
@@ -39,14 +45,14 @@ def test_one_member_of_two_workers_gives_a_valid_result(run_small: RunSmall, tmp
     result = run_small("--members", "1", "--workers", "2")
     record = Result.model_validate(result)
     assert (record.state, record.plan["system_scale"]) == ("complete", 2)
-    assert all(metric.status in ("measured", "derived") for metric in record.metrics.values())
+    assert unavailable_in(record) == {"bubble_share", "staleness_steps"}
     # Both workers take half of each global batch: 64 samples a step.
     epoch = [
         next(e for e in events_of(run_dir(tmp_path, result), rank=rank) if e["kind"] == "epoch_stop") for rank in (0, 1)
     ]
-    assert epoch[0]["samples"] == epoch[1]["samples"] == epoch[0]["next_step"] * 32
+    assert epoch[0]["samples"] == epoch[1]["samples"] == epoch[0]["next_step"] * 64
     assert record.metrics["flops"].detail is not None
-    assert record.metrics["flops"].detail["samples"] == 2 * epoch[0]["samples"]
+    assert record.metrics["flops"].detail["samples"] == epoch[0]["samples"]
 
 
 def test_the_run_folder_mirrors_the_flow(run_small: RunSmall, tmp_path: Path) -> None:

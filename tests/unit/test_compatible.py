@@ -1,5 +1,7 @@
 """Choices that cannot go together are refused by the plan, with the reason and the nearest valid choice."""
 
+import re
+
 import pytest
 
 from trainmark.plan.make import make_plan
@@ -20,12 +22,19 @@ def planned(site: Site, workers: int, *settings: str) -> RunConfig:
 REFUSED_ON_CPUS = [
     (2, "train.precision=int8 train.parallel=sharded", "int8 training", "train.parallel=data"),
     (5, "train.communication=torus-2d", "5 is prime", "--workers 6"),
+    (3, "train.communication=torus-2d", "3 is prime", "--workers 4"),
+    (2, "train.communication=torus-2d", "2 is prime", "--workers 4"),
+    (1, "train.communication=torus-2d", "at least 4 workers", "--workers 4"),
     (6, "train.communication=torus-2d train.communication_group=4", "rows of 4", "communication_group=3"),
     (6, "train.communication=hierarchical train.communication_group=4", "groups of 4", "communication_group=3"),
     (2, "train.communication=ring train.communication_group=2", "has no groups", "communication=hierarchical"),
     (8, "train.parallel=gpipe", "has 5 layers with weights, too few for 8 stages", "train.stages=4"),
     (4, "train.parallel=1f1b train.micro_batches=2", "2 are fewer than 4 stages", "train.micro_batches=4"),
     (4, "train.parallel=1f1b train.stages=3", "4 / 3 is not whole", "train.stages=2"),
+    (5, "train.parallel=gpipe train.stages=1", "splits nothing", "train.stages=5"),
+    (7, "train.parallel=gpipe train.stages=2", "7 / 2 is not whole", "--workers 6"),
+    (5, "train.parallel=1f1b train.batch_size=8", "4 are fewer than 5 stages", "micro_batches=8"),
+    (4, "train.parallel=1f1b train.batch_size=30", "4 equal micro-batches", "micro_batches=5"),
     (2, "train.stages=2", "keeps them together", "train.parallel=gpipe"),
     (2, "train.parallel=gpipe train.batch_size=30", "4 equal micro-batches", "micro_batches=3"),
     (2, "train.parallel=gpipe train.communication=ring", "gradients of data parallelism", "communication=allreduce"),
@@ -43,12 +52,17 @@ REFUSED_ON_CPUS = [
     (1, "train.nesterov=true train.momentum=0.0", "sgd with momentum", "nesterov=false"),
     (1, "train.nesterov=true train.optimizer=adam", "sgd with momentum", "nesterov=false"),
     (1, "train.offload=host", "already lie in host memory", "offload=disk"),
-    (2, "train.offload=disk train.parallel=gpipe", "one pass at a time", "recompute=true"),
+    (2, "train.offload=disk train.parallel=gpipe", "one pass at a time", "offload=none"),
     (1, "train.cuda_graph=true", "need a GPU", "Leave train.cuda_graph out"),
     (1, "train.memory_format=onednn train.precision=bf16-mixed", "oneDNN", "channels-last"),
     (1, "train.memory_format=onednn train.compiler=inductor", "oneDNN", "compiler=none"),
     (2, "train.compiler=inductor train.parallel=gpipe", "takes apart", "compiler=none"),
     (1, "train.compiler=torchscript train.precision=int8", "int8 products", "compiler=none"),
+    (1, "train.compiler=torchscript train.precision=fp16", "what fp16 does", "compiler=none"),
+    (2, "train.compiler=torchscript train.batch_norm=synchronised", "what synchronised does", "compiler=none"),
+    (2, "train.communication=parameter-server train.momentum_correction=on", "as published", "=as-published"),
+    (1, "dataset=synthetic data.num_classes=100", "for 10 num_classes", "data.num_classes=10"),
+    (1, "dataset=synthetic data.channels=1", "for 3 channels", "data.channels=3"),
     (1, "dataset=synthetic train.augmentation=flip-shift", "never changed", "augmentation=none"),
 ]
 
@@ -62,6 +76,16 @@ def test_an_invalid_combination_is_refused_with_the_nearest_valid_choice(
     message = str(refused.value)
     assert reason in message and nearest in message
     assert "\n" not in message and message.endswith(".")
+
+
+@pytest.mark.parametrize(("workers", "settings", "reason", "nearest"), REFUSED_ON_CPUS)
+def test_every_choice_that_a_refusal_offers_is_valid(workers: int, settings: str, reason: str, nearest: str) -> None:
+    with pytest.raises(PlanError) as refused:
+        planned(CPUS, workers, *settings.split())
+    offered = re.findall(r"--(set|workers) ([\w.=-]*\w)", str(refused.value))
+    for flag, value in offered:
+        more = () if flag == "workers" else (value,)
+        planned(CPUS, int(value) if flag == "workers" else workers, *settings.split(), *more)
 
 
 @pytest.mark.parametrize(

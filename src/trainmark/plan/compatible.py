@@ -37,9 +37,10 @@ def _too_few_workers(train: TrainConfig, workers: int) -> Iterator[str]:
         ("batch_norm", train.batch_norm, "worker"),
     ):
         if chosen != alone:
+            fewest = 4 if chosen == "torus-2d" else 2
             yield (
-                f"train.{key}={chosen} needs at least 2 workers a member, but there is 1. "
-                f"Choose --workers 2, or --set train.{key}={alone}."
+                f"train.{key}={chosen} needs at least {fewest} workers a member, but there is 1. "
+                f"Choose --workers {fewest}, or --set train.{key}={alone}."
             )
 
 
@@ -78,32 +79,41 @@ def _stages(config: RunConfig, workers: int) -> Iterator[str]:
             )
         return
     stages = train.stages or workers
-    if workers % stages:
-        nearest = max(d for d in range(1, min(stages, workers) + 1) if workers % d == 0)
-        yield (
-            f"{workers} workers cannot form pipelines of {stages} stages: {workers} / {stages} is not whole. "
-            f"Choose --set train.stages={nearest}, or --workers {max(1, workers // stages) * stages}."
-        )
     layers = MODELS.constant(config.model, "NUM_LAYERS")
-    if layers is not None and stages > layers:
-        fitting = max(d for d in range(1, layers + 1) if workers % d == 0)
-        yield (
-            f"{config.model} has {layers} layers with weights, too few for {stages} stages. "
-            f"Choose --set train.stages={fitting}, or --set train.parallel=sharded."
-        )
-    micro = 1 if train.parallel == "model" else train.micro_batches
-    if train.batch_size % micro:
-        nearest = max(d for d in range(1, micro) if train.batch_size % d == 0)
-        yield (
-            f"A batch of {train.batch_size} cannot be cut into {micro} equal micro-batches. "
-            f"Choose --set train.micro_batches={nearest}, or a batch size that is a multiple of {micro}."
-        )
-    if train.parallel == "1f1b" and train.micro_batches < stages:
-        more = next((m for m in range(stages, train.batch_size) if train.batch_size % m == 0), stages)
-        yield (
-            f"1f1b keeps every stage busy with a micro-batch of its own, but {train.micro_batches} are fewer than "
-            f"{stages} stages. Choose --set train.micro_batches={more}, or --set train.parallel=gpipe."
-        )
+    if stages == 1 < workers or workers % stages or (layers is not None and stages > layers):
+        yield _wrong_stages(config, stages, layers, workers)
+    micro_batches = 1 if train.parallel == "model" else train.micro_batches
+    fewest = stages if train.parallel == "1f1b" else 1
+    if train.batch_size % micro_batches or micro_batches < fewest:
+        yield _wrong_micro_batches(train, micro_batches, fewest)
+
+
+def _wrong_stages(config: RunConfig, stages: int, layers: int | None, workers: int) -> str:
+    if stages == 1:
+        reason = f"train.parallel={config.train.parallel} with one stage splits nothing"
+    elif workers % stages:
+        reason = f"{workers} workers cannot form pipelines of {stages} stages: {workers} / {stages} is not whole"
+    else:
+        reason = f"{config.model} has {layers} layers with weights, too few for {stages} stages"
+    fitting = [d for d in range(2, min(workers, layers or workers) + 1) if workers % d == 0]
+    choices = [f"--set train.stages={min(fitting, key=lambda d: abs(d - stages))}"] if fitting else []
+    if 1 < stages <= (layers or stages) and workers % stages:
+        choices.append(f"--workers {max(1, workers // stages) * stages}")
+    if config.train.stages is None:
+        choices.append("--set train.parallel=sharded")
+    return f"{reason}. Choose {', or '.join(choices) or '--workers 2'}."
+
+
+def _wrong_micro_batches(train: TrainConfig, chosen: int, fewest: int) -> str:
+    if train.batch_size % chosen:
+        reason = f"A batch of {train.batch_size} cannot be cut into {chosen} equal micro-batches"
+    else:
+        reason = f"1f1b gives every stage a micro-batch of its own, but {chosen} are fewer than {fewest} stages"
+    fitting = [m for m in range(fewest, train.batch_size + 1) if train.batch_size % m == 0]
+    if not fitting:
+        return f"{reason}. Choose a train.batch_size that is a multiple of {fewest}, or --set train.parallel=sharded."
+    nearest = min(fitting, key=lambda m: abs(m - chosen))
+    return f"{reason}. Choose --set train.micro_batches={nearest}."
 
 
 def _groups(train: TrainConfig, workers: int) -> Iterator[str]:
@@ -113,7 +123,7 @@ def _groups(train: TrainConfig, workers: int) -> Iterator[str]:
         if not rows:
             yield (
                 f"A 2D torus needs workers that form a rectangle, but {workers} is prime. "
-                f"Choose --workers {workers + 1}, or --set train.communication=ring."
+                f"Choose --workers {max(4, workers + 1)}, or --set train.communication=ring."
             )
         elif group is not None and group not in rows:
             yield (
@@ -142,6 +152,11 @@ def _wire(train: TrainConfig) -> Iterator[str]:
                     f"train.{key}={chosen} works on the gradients of data parallelism, but train.parallel is "
                     f"{train.parallel}. Choose --set train.{key}={only}, or --set train.parallel=data."
                 )
+    if train.communication == "parameter-server" and train.momentum_correction != "as-published":
+        yield (
+            "A parameter server keeps its momentum as published. "
+            "Choose --set train.momentum_correction=as-published, or --set train.communication=allreduce."
+        )
     if train.communication_precision == "powersgd" and train.communication != "allreduce":
         yield (
             f"powersgd brings its own exchange, so train.communication={train.communication} cannot be used with it. "
@@ -168,7 +183,7 @@ def _memory(train: TrainConfig, site: Site) -> Iterator[str]:
     if train.offload == "disk" and train.parallel in SPLITTING:
         yield (
             f"train.offload=disk keeps the activations of one pass at a time, but train.parallel={train.parallel} has "
-            "several under way. Choose --set train.recompute=true, or --set train.parallel=sharded."
+            "several under way. Choose --set train.offload=none (and recompute), or --set train.parallel=sharded."
         )
     if train.memory_format != "onednn":
         return
@@ -197,9 +212,23 @@ def _speed(train: TrainConfig, workers: int, site: Site) -> Iterator[str]:
             )
     if train.precision == "int8":
         yield f"{train.compiler} cannot see into int8 products. Choose --set train.compiler=none."
+    for name in (train.precision, train.batch_norm):
+        if train.compiler == "torchscript" and name in ("fp16", "synchronised"):
+            yield f"torchscript cannot compile what {name} does in Python. Choose --set train.compiler=none."
 
 
 def _data(config: RunConfig) -> Iterator[str]:
-    is_synthetic = getattr(DATASETS.load(config.dataset), "is_synthetic", False)
-    if is_synthetic and config.train.augmentation != "none":
+    if not getattr(DATASETS.load(config.dataset), "is_synthetic", False):
+        return
+    if config.train.augmentation != "none":
         yield "Synthetic images are never changed. Choose --set train.augmentation=none."
+    shape, arguments = MODELS.constant(config.model, "INPUT_SHAPE"), MODELS.arguments(config.model) or {}
+    for key, most in (
+        ("channels", shape and shape[0]),
+        ("num_classes", config.model_settings.get("num_classes", arguments.get("num_classes"))),
+    ):
+        chosen = config.data.get(key)
+        if not isinstance(most, int) or not isinstance(chosen, int):
+            continue
+        if chosen > most or (key == "channels" and chosen != most):
+            yield f"{config.model} is for {most} {key}, but data.{key} is {chosen}. Choose --set data.{key}={most}."

@@ -71,6 +71,7 @@ def reasons_against_graph(train: TrainConfig, workers: int) -> list[str]:
         f"{train.precision} looks at the gradients before each step": train.precision in SCALED,
         "int8 draws random numbers on the host": train.precision == "int8",
         "offloaded activations leave the device": train.offload != "none",
+        "re-computation saves the state of the random generator": train.recompute,
         "torchscript specialises while it runs": train.compiler == "torchscript",
         f"train.momentum_correction={train.momentum_correction} changes momentum between steps": (
             train.momentum_correction != "as-published"

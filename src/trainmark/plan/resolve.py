@@ -135,7 +135,7 @@ def _check_model_settings(config: RunConfig, choices: list[Choices]) -> None:
     for key in config.model_settings:
         if known is not None and key not in known:
             source = _source_of(("model_settings", key), choices)
-            hint = closest(key, known) or f" Known here: {', '.join(known)}."
+            hint = closest(key, list(known)) or f" Known here: {', '.join(known)}."
             raise ConfigError(f"{source}: the model '{config.model}' has no setting '{key}'.{hint}")
 
 

@@ -75,13 +75,17 @@ class Registry(Mapping[str, str]):
         definition = _definition(tree, attribute)
         return _first_line((definition and ast.get_docstring(definition)) or ast.get_docstring(tree) or "")
 
-    def arguments(self, name: str) -> list[str] | None:
-        """The arguments that a part's function takes; None where its source does not tell."""
+    def arguments(self, name: str) -> dict[str, Any] | None:
+        """The arguments that a part's function takes, with their defaults; None where its source does not tell."""
         source = self._source(name)
         definition = source and _definition(*source)
         if not isinstance(definition, ast.FunctionDef) or definition.args.kwarg:
             return None
-        return [argument.arg for argument in (*definition.args.args, *definition.args.kwonlyargs)]
+        given = definition.args
+        without = [None] * (len(given.args) - len(given.defaults))
+        defaults = (*without, *given.defaults, *given.kw_defaults)
+        names = (argument.arg for argument in (*given.args, *given.kwonlyargs))
+        return {name: value and ast.literal_eval(value) for name, value in zip(names, defaults, strict=True)}
 
     def constant(self, name: str, constant: str) -> Any:
         """A constant that a part's module states, such as INPUT_SHAPE; None where it states none."""

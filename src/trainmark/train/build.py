@@ -56,7 +56,6 @@ def build_trainee(record: JobRecord, rank: Rank, workers: Peers, attempt: Attemp
     arithmetic = PRECISIONS.load(_chosen(train.precision))(device, train)
     layout = layout_of(train, workers.size)
     replicas = replica_peers(workers, layout)
-    # Where layers or shards travel, the parallel mode joins gradients itself.
     communicator = COMMUNICATION.load(train.communication)(_joined(train.parallel, replicas), train)
     task = TASKS.load(size.task)
     parts = Parts(
@@ -72,9 +71,10 @@ def build_trainee(record: JobRecord, rank: Rank, workers: Peers, attempt: Attemp
     )
     parallelism = PARALLEL.load(train.parallel)(parts.build_model(), parts)
     _part_from_other_ranks(config.seed, record.job.member, rank.rank)
+    optimizer = OPTIMIZERS.load(train.optimizer)(parallelism.parameters(), train)
     if rank.rank == 0:
         log.write("model_ready", **count_model(config.model, config.model_settings, data.sample_shape))
-        log.write("engine_ready", **engine_facts(config, workers.size, arithmetic))
+        log.write("engine_ready", **engine_facts(config, workers.size, arithmetic, optimizer))
     return Trainee(
         config=config,
         member=record.job.member,
@@ -86,7 +86,7 @@ def build_trainee(record: JobRecord, rank: Rank, workers: Peers, attempt: Attemp
         parallelism=parallelism,
         communicator=communicator,
         arithmetic=arithmetic,
-        optimizer=OPTIMIZERS.load(train.optimizer)(parallelism.parameters(), train),
+        optimizer=optimizer,
         schedule=SCHEDULES.load(train.schedule),
         task=task,
         quality=QUALITIES.load(size.quality),
@@ -105,13 +105,20 @@ def build_model(config: RunConfig, arithmetic: Arithmetic, device: torch.device)
     return model
 
 
-def engine_facts(config: RunConfig, workers: int, arithmetic: Arithmetic) -> dict[str, Any]:
+def engine_facts(
+    config: RunConfig, workers: int, arithmetic: Arithmetic, optimizer: torch.optim.Optimizer
+) -> dict[str, Any]:
     """Which options were on, for the Result."""
     train = config.train
     return {
         "synthetic": bool(getattr(DATASETS.load(config.dataset), "is_synthetic", False)),
         "precision": train.precision,
         "arithmetic": arithmetic.note,
+        "optimizer": train.optimizer,
+        "optimizer_form": "fused" if optimizer.param_groups[0].get("fused") else "foreach",
+        "threads": torch.get_num_threads(),
+        "thread_binding": config.launch.thread_binding,
+        "allocator": config.launch.allocator,
         "memory_format": train.memory_format,
         "compiler": train.compiler,
         "cuda_graph": train.cuda_graph,
@@ -152,6 +159,7 @@ def _part_from_other_ranks(seed: int, member: int, rank: int) -> None:
 
 
 def _joined(parallel: str, replicas: Peers) -> Peers:
+    """Whom the communicator joins gradients with; where layers or shards travel, the parallel mode does it itself."""
     return replicas if parallel == "data" else Peers(0, replicas.nodes[:1], None, replicas.device)
 
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from trainmark.spec.config import LaunchConfig
 from trainmark.spec.errors import TrainmarkError
 from trainmark.spec.files import write_atomically, write_text
 from trainmark.spec.run_folder import AttemptFolder, CheckpointFolder, RunFolder
@@ -30,6 +31,12 @@ class Checkpoints:
     def __init__(self, attempt: AttemptFolder, log: EventLog) -> None:
         self._attempt = attempt
         self._log = log
+
+    @staticmethod
+    def are_due(position: Position, launch: LaunchConfig) -> bool:
+        """Whether the recipe wants one between the epoch that ended before `position` and the next."""
+        epochs, steps = launch.checkpoint_epochs, launch.checkpoint_steps
+        return (epochs > 0 and position.epoch % epochs == 0) or (steps > 0 and position.step % steps == 0)
 
     def save(self, trainee: Trainee, position: Position) -> None:
         """All that training needs to go on at `position` is on disk; every rank calls this together."""

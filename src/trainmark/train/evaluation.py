@@ -61,11 +61,13 @@ def _with_labels(
 def _predict(trainee: Trainee, model: nn.Module, batches: ResidentBatches, indices: Order) -> NDArray[np.float32]:
     """The predictions for `indices`, in their order: each worker makes a run of them, all get them all."""
     shares = np.array_split(indices, trainee.workers)
+    mine = shares[trainee.rank]
+    some = mine if len(mine) else np.zeros(1, np.int64)  # without any, one sample tells the width of a prediction
     model.eval()
     with torch.inference_mode(), trainee.arithmetic.forward():
         parts = [
             trainee.task.predictions(model(samples))
-            for samples in batches.in_order(shares[trainee.rank], trainee.config.evaluate.batch_size)
+            for samples in batches.in_order(some, trainee.config.evaluate.batch_size)
         ]
     model.train()
-    return gather_rows(torch.cat(parts), [len(share) for share in shares]).cpu().numpy().astype(np.float32)
+    return gather_rows(torch.cat(parts)[: len(mine)], [len(share) for share in shares]).cpu().numpy().astype(np.float32)

@@ -29,9 +29,8 @@ def train(trainee: Trainee, checkpoints: Checkpoints, log: EventLog, position: P
         is_last = position.epoch == config.train.epochs
         if trainee.eval_batches and (is_last or position.epoch % config.evaluate.every_epochs == 0):
             quality = evaluate(trainee, epoch, log)
-        every = config.launch.checkpoint_epochs
         # Not after the last epoch, so that a resumed member always trains, and has timings of its own.
-        if every and not is_last and position.epoch % every == 0:
+        if not is_last and checkpoints.are_due(position, config.launch):
             checkpoints.save(trainee, position)
         barrier()
     return quality
@@ -62,8 +61,8 @@ def _train_epoch(
                 here = position.step_of_epoch + done - position.step
                 checkpoints.save(trainee, Position(done, position.epoch, here))
         waiting = time.perf_counter_ns()
+    trainee.communicator.settle()  # inside the epoch's time: what is still under way belongs to it
     recorder.stop_epoch()
-    trainee.communicator.settle()
     recorder.close_epoch(len(todo) * global_batch(train, trainee.workers), trainee.parallelism.facts())
     return Position(position.step + len(todo), position.epoch + 1, 0)
 

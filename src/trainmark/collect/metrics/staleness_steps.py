@@ -23,7 +23,7 @@ def compute(measured: Measured) -> Metric:
     ]
     if not found:
         mode = measured.config.train.communication
-        return unavailable(UNIT, BETTER, f"train.communication={mode} keeps all workers at the same weights")
+        return unavailable(UNIT, BETTER, f"train.communication={mode} has no server whose weights could be ahead")
     staleness = np.array(found, dtype=np.float64)
     return Metric(
         value=float(staleness.mean()),

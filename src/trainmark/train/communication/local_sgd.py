@@ -49,19 +49,19 @@ class LocalSgd:
         step()
         self._steps += 1
         if self._steps == self._averaging_steps:
-            started_s = time.perf_counter()
             self.settle()
-            self._waited_s += time.perf_counter() - started_s
 
     def settle(self) -> None:
         """All workers hold the mean of their weights; the steps until the next average are counted from here."""
         self._steps = 0
         if self._team is None or self._average is None:
             return
+        started_s = time.perf_counter()
         moved = flatten(self._weights).sub_(self._average).div_(self._peers.size)
         all_reduce(self._team, moved, self._writers.writer(0))
         self._average += moved
         unflatten(self._average, self._weights)
+        self._waited_s += time.perf_counter() - started_s
 
     def facts(self) -> dict[str, Any]:
         """Time that averaging took, waiting for slower workers included."""

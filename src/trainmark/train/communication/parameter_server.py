@@ -72,6 +72,7 @@ class ParameterServer:
 
     def settle(self) -> None:
         """All gradients are applied and all workers hold the server's weights; the first has its optimizer's state."""
+        started_s = time.perf_counter()
         if self._optimizer is not None:
             if self._peers.rank == 0:
                 server = self._running_server(self._optimizer)
@@ -84,6 +85,7 @@ class ParameterServer:
         if self._model is not None:
             # Also the sign that all workers have come here: the first sends when all others have left the server.
             broadcast_from_first(self._model.parameters(), self._peers)
+        self._waited_s += time.perf_counter() - started_s
 
     def facts(self) -> dict[str, Any]:
         """Time that updates kept this worker waiting; from the first, the staleness of each applied gradient."""

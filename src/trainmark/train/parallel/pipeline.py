@@ -23,8 +23,9 @@ Schedule = Callable[..., PipelineScheduleSingle]
 
 
 def build_pipeline(model: nn.Module, parts: Parts, schedule: Schedule, micro_batches: int) -> Parallelism:
-    """The model, its layers shared out over the workers of each replica; a single stage is plain data parallelism."""
+    """The model, its layers shared out over the workers of each replica."""
     if parts.layout.stages == 1:
+        assert parts.workers.size == 1, "the plan has refused it: copies of whole models are data parallelism"
         return data.build(model, parts)
     if parts.settings.batch_size % micro_batches:
         raise PlanError(
