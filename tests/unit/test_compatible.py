@@ -120,6 +120,12 @@ def test_a_valid_combination_is_planned(workers: int, settings: str) -> None:
     planned(CPUS, workers, *settings.split())
 
 
+def test_a_model_whose_module_states_no_layers_is_not_split(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trainmark.spec.registry.Registry.constant", lambda self, name, constant: None)
+    with pytest.raises(PlanError, match=r"does not state NUM_LAYERS.*parallel=sharded"):
+        planned(CPUS, 2, "train.parallel=gpipe")
+
+
 def test_a_cpus_defaults_are_fp32_without_compiling() -> None:
     train = planned(CPUS, 1).train
     assert (train.precision, train.compiler, train.cuda_graph) == ("fp32", "none", False)

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -47,3 +48,18 @@ def test_describing_all_parts_imports_no_torch() -> None:
         "[r.describe(n) for r in KINDS.values() for n in r]; sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_facts_are_read_from_a_source_without_running_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "written_out.py").write_text(
+        "raise RuntimeError('imported')\n"
+        "SHAPE: tuple = (3, 8)\n"
+        "COMPUTED = 2 * len(SHAPE)\n"
+        "def build(classes, width=4, depth=COMPUTED, *, wide=True): ...\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    registry = Registry("model", {"written": "written_out:build"}, group="nothing.plugged")
+    assert registry.constant("written", "SHAPE") == (3, 8)
+    assert registry.constant("written", "COMPUTED") is None
+    assert registry.constant("written", "MISSING") is None
+    assert registry.arguments("written") == {"classes": None, "width": 4, "depth": None, "wide": True}

@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator
 
-from trainmark.plan.device_defaults import SCALED, reasons_against_blocks, reasons_against_graph
+from trainmark.plan.device_defaults import FOR_BLOCKS, SCALED, differing, reasons_against_graph
 from trainmark.spec.config import RunConfig, TrainConfig
 from trainmark.spec.errors import PlanError
 from trainmark.spec.layout import SPLITTING
 from trainmark.spec.registries import DATASETS, MODELS
 from trainmark.spec.site import Site
+
+PLAIN_EXCHANGE = {"communication": "allreduce", "communication_precision": "fp32"}
 
 
 def check_compatible(config: RunConfig, workers: int, site: Site) -> None:
@@ -30,18 +32,12 @@ def check_compatible(config: RunConfig, workers: int, site: Site) -> None:
 def _too_few_workers(train: TrainConfig, workers: int) -> Iterator[str]:
     if workers > 1:
         return
-    for key, chosen, alone in (
-        ("parallel", train.parallel, "data"),
-        ("communication", train.communication, "allreduce"),
-        ("communication_precision", train.communication_precision, "fp32"),
-        ("batch_norm", train.batch_norm, "worker"),
-    ):
-        if chosen != alone:
-            fewest = 4 if chosen == "torus-2d" else 2
-            yield (
-                f"train.{key}={chosen} needs at least {fewest} workers a member, but there is 1. "
-                f"Choose --workers {fewest}, or --set train.{key}={alone}."
-            )
+    for key, chosen, alone in differing(train, {"parallel": "data", "batch_norm": "worker"} | PLAIN_EXCHANGE):
+        fewest = 4 if chosen == "torus-2d" else 2
+        yield (
+            f"train.{key}={chosen} needs at least {fewest} workers a member, but there is 1. "
+            f"Choose --workers {fewest}, or --set train.{key}={alone}."
+        )
 
 
 def _arithmetic(train: TrainConfig, site: Site) -> Iterator[str]:
@@ -80,7 +76,13 @@ def _stages(config: RunConfig, workers: int) -> Iterator[str]:
         return
     stages = train.stages or workers
     layers = MODELS.constant(config.model, "NUM_LAYERS")
-    if stages == 1 < workers or workers % stages or (layers is not None and stages > layers):
+    if layers is None:
+        yield (
+            f"The module of {config.model} does not state NUM_LAYERS, so nobody knows where it can be split. "
+            "State it (docs/extending.md, Model), or choose train.parallel=sharded without train.stages."
+        )
+        return
+    if stages == 1 < workers or workers % stages or stages > layers:
         yield _wrong_stages(config, stages, layers, workers)
     micro_batches = 1 if train.parallel == "model" else train.micro_batches
     fewest = stages if train.parallel == "1f1b" else 1
@@ -88,16 +90,16 @@ def _stages(config: RunConfig, workers: int) -> Iterator[str]:
         yield _wrong_micro_batches(train, micro_batches, fewest)
 
 
-def _wrong_stages(config: RunConfig, stages: int, layers: int | None, workers: int) -> str:
+def _wrong_stages(config: RunConfig, stages: int, layers: int, workers: int) -> str:
     if stages == 1:
         reason = f"train.parallel={config.train.parallel} with one stage splits nothing"
     elif workers % stages:
         reason = f"{workers} workers cannot form pipelines of {stages} stages: {workers} / {stages} is not whole"
     else:
         reason = f"{config.model} has {layers} layers with weights, too few for {stages} stages"
-    fitting = [d for d in range(2, min(workers, layers or workers) + 1) if workers % d == 0]
+    fitting = [d for d in range(2, min(workers, layers) + 1) if workers % d == 0]
     choices = [f"--set train.stages={min(fitting, key=lambda d: abs(d - stages))}"] if fitting else []
-    if 1 < stages <= (layers or stages) and workers % stages:
+    if 1 < stages <= layers and workers % stages:
         choices.append(f"--workers {max(1, workers // stages) * stages}")
     if config.train.stages is None:
         choices.append("--set train.parallel=sharded")
@@ -142,16 +144,11 @@ def _groups(train: TrainConfig, workers: int) -> Iterator[str]:
 
 
 def _wire(train: TrainConfig) -> Iterator[str]:
-    if train.parallel != "data":
-        for key, chosen, only in (
-            ("communication", train.communication, "allreduce"),
-            ("communication_precision", train.communication_precision, "fp32"),
-        ):
-            if chosen != only:
-                yield (
-                    f"train.{key}={chosen} works on the gradients of data parallelism, but train.parallel is "
-                    f"{train.parallel}. Choose --set train.{key}={only}, or --set train.parallel=data."
-                )
+    for key, chosen, only in differing(train, PLAIN_EXCHANGE) if train.parallel != "data" else ():
+        yield (
+            f"train.{key}={chosen} works on the gradients of data parallelism, but train.parallel is "
+            f"{train.parallel}. Choose --set train.{key}={only}, or --set train.parallel=data."
+        )
     if train.communication == "parameter-server" and train.momentum_correction != "as-published":
         yield (
             "A parameter server keeps its momentum as published. "
@@ -189,11 +186,10 @@ def _memory(train: TrainConfig, site: Site) -> Iterator[str]:
         return
     if site.has_accelerators:
         yield "The oneDNN layout is for CPUs. Choose --set train.memory_format=channels-last."
-    for needed in reasons_against_blocks(train):
-        key = needed.partition("=")[0]
+    for key, chosen, only in differing(train, FOR_BLOCKS):
         yield (
-            f"The oneDNN layout works with train.{needed} only, but it is {str(getattr(train, key)).lower()}. "
-            f"Choose --set train.memory_format=channels-last, or --set train.{needed}."
+            f"The oneDNN layout works with train.{key}={only} only, but it is {chosen}. "
+            f"Choose --set train.memory_format=channels-last, or --set train.{key}={only}."
         )
 
 
@@ -204,12 +200,11 @@ def _speed(train: TrainConfig, workers: int, site: Site) -> Iterator[str]:
         yield f"The step cannot be one CUDA graph: {reasons[0]}. Choose --set train.cuda_graph=false."
     if train.compiler == "none":
         return
-    for key, chosen, only in (("parallel", train.parallel, "data"), ("recompute", train.recompute, False)):
-        if chosen != only:
-            yield (
-                f"{train.compiler} compiles the whole model, which train.{key}={str(chosen).lower()} takes apart. "
-                f"Choose --set train.compiler=none, or --set train.{key}={str(only).lower()}."
-            )
+    for key, chosen, only in differing(train, {"parallel": "data", "recompute": False}):
+        yield (
+            f"{train.compiler} compiles the whole model, which train.{key}={chosen} takes apart. "
+            f"Choose --set train.compiler=none, or --set train.{key}={only}."
+        )
     if train.precision == "int8":
         yield f"{train.compiler} cannot see into int8 products. Choose --set train.compiler=none."
     for name in (train.precision, train.batch_norm):

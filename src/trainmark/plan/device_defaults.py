@@ -1,5 +1,6 @@
 """What a recipe leaves open, filled in with the fastest choice of the site's devices."""
 
+from collections.abc import Iterator, Mapping
 from typing import Literal
 
 from trainmark.spec.config import RunConfig, TrainConfig
@@ -7,6 +8,16 @@ from trainmark.spec.registries import MODELS
 from trainmark.spec.site import Site
 
 SCALED = ("fp16-mixed", "fp16")  # precisions that scale the loss, and look at the gradients before each step
+
+# What oneDNN's blocked layout can be used with.
+FOR_BLOCKS: dict[str, str | bool] = {
+    "precision": "fp32",
+    "compiler": "none",
+    "parallel": "data",
+    "batch_norm": "worker",
+    "recompute": False,
+    "offload": "none",
+}
 
 
 def fill_defaults(config: RunConfig, workers: int, site: Site) -> RunConfig:
@@ -35,7 +46,7 @@ def default_allocator(site: Site) -> Literal["tcmalloc", "keep"]:
 def default_layout(model: str, train: TrainConfig, site: Site) -> str:
     """oneDNN's blocks on CPUs for models that say they can use them; channels last otherwise."""
     fits = not site.has_accelerators and MODELS.constant(model, "BLOCKED_LAYOUT") is True
-    return "onednn" if fits and not reasons_against_blocks(train) else "channels-last"
+    return "onednn" if fits and not any(differing(train, FOR_BLOCKS)) else "channels-last"
 
 
 def default_precision(site: Site) -> str:
@@ -51,17 +62,12 @@ def default_compiler(train: TrainConfig, site: Site) -> str:
     return "inductor" if site.has_accelerators and whole and not train.recompute else "none"
 
 
-def reasons_against_blocks(train: TrainConfig) -> list[str]:
-    """Settings that oneDNN's layout cannot be used with, as "key=value" that would do."""
-    needed = {
-        "precision": "fp32",
-        "compiler": "none",
-        "parallel": "data",
-        "batch_norm": "worker",
-        "recompute": False,
-        "offload": "none",
-    }
-    return [f"{key}={str(only).lower()}" for key, only in needed.items() if getattr(train, key) != only]
+def differing(train: TrainConfig, needed: Mapping[str, str | bool]) -> Iterator[tuple[str, str, str]]:
+    """Key, choice and needed choice of each setting that is not as needed, written as --set takes them."""
+    for key, only in needed.items():
+        chosen = getattr(train, key)
+        if chosen != only:
+            yield key, str(chosen).lower(), str(only).lower()
 
 
 def reasons_against_graph(train: TrainConfig, workers: int) -> list[str]:

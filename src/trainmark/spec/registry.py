@@ -85,14 +85,15 @@ class Registry(Mapping[str, str]):
         without = [None] * (len(given.args) - len(given.defaults))
         defaults = (*without, *given.defaults, *given.kw_defaults)
         names = (argument.arg for argument in (*given.args, *given.kwonlyargs))
-        return {name: value and ast.literal_eval(value) for name, value in zip(names, defaults, strict=True)}
+        return {name: _literal(value) for name, value in zip(names, defaults, strict=True)}
 
     def constant(self, name: str, constant: str) -> Any:
         """A constant that a part's module states, such as INPUT_SHAPE; None where it states none."""
         source = self._source(name)
         for node in source[0].body if source else []:
-            if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == constant for t in node.targets):
-                return ast.literal_eval(node.value)
+            targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+            if any(isinstance(target, ast.Name) and target.id == constant for target in targets):
+                return _literal(getattr(node, "value", None))
         return None
 
     def _source(self, name: str) -> tuple[ast.Module, str] | None:
@@ -112,6 +113,14 @@ def _definition(tree: ast.Module, attribute: str) -> ast.FunctionDef | ast.Class
         if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == attribute:
             return node
     return None
+
+
+def _literal(node: ast.expr | None) -> Any:
+    """The value of a number, text, tuple and the like; None for what would have to be computed. Nothing is run."""
+    try:
+        return None if node is None else ast.literal_eval(node)
+    except ValueError:
+        return None
 
 
 def _first_line(text: str) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from trainmark.collect.measured import Measured
-from trainmark.collect.reasons import NO_MEMBER, ONE_WORKER
+from trainmark.collect.reasons import no_exchange
 from trainmark.spec.result import Better, Metric, unavailable
 
 UNIT = "B"
@@ -14,10 +14,8 @@ BETTER: Better = "lower"
 
 def compute(measured: Measured) -> Metric:
     """The bytes that one worker sends to the others in one step, as the kernel counted them."""
-    if not measured.finished:
-        return unavailable(UNIT, BETTER, NO_MEMBER)
-    if measured.plan.workers_per_member == 1:
-        return unavailable(UNIT, BETTER, ONE_WORKER)
+    if reason := no_exchange(measured):
+        return unavailable(UNIT, BETTER, reason)
     sent: list[list[Any]] = [
         [stop.get("sent_bytes") for stop in member.all_of("epoch_stop", rank.rank)]
         for member in measured.finished

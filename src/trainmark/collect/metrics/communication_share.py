@@ -3,7 +3,7 @@
 import numpy as np
 
 from trainmark.collect.measured import Measured
-from trainmark.collect.reasons import NO_MEMBER, ONE_WORKER
+from trainmark.collect.reasons import no_exchange
 from trainmark.collect.statistics import mean_interval
 from trainmark.spec.result import Better, Metric, unavailable
 
@@ -13,10 +13,8 @@ BETTER: Better = "lower"
 
 def compute(measured: Measured) -> Metric:
     """The share of training time by which communication among a member's workers lengthened their steps."""
-    if not measured.finished:
-        return unavailable(UNIT, BETTER, NO_MEMBER)
-    if measured.plan.workers_per_member == 1:
-        return unavailable(UNIT, BETTER, ONE_WORKER)
+    if reason := no_exchange(measured):
+        return unavailable(UNIT, BETTER, reason)
     epochs = [stop for member in measured.finished for stop in member.of_all_ranks("epoch_stop")]
     unknown = [stop for stop in epochs if stop.get("waited_s") is None]
     if unknown:

@@ -6,17 +6,9 @@ import torch
 from torch import nn
 
 from trainmark.spec.config import TrainConfig
+from trainmark.train.optimizers.adam import build_adam
 
 
 def build(parameters: Iterable[nn.Parameter], settings: TrainConfig) -> torch.optim.Optimizer:
     """Adam with decoupled weight decay (Loshchilov & Hutter 2019)."""
-    known = list(parameters)
-    return torch.optim.AdamW(
-        known,
-        lr=settings.learning_rate,
-        betas=(settings.momentum, settings.beta2),
-        eps=1e-8 if settings.epsilon is None else settings.epsilon,
-        weight_decay=settings.weight_decay,
-        fused=True,
-        capturable=any(each.is_cuda for each in known),
-    )
+    return build_adam(torch.optim.AdamW, parameters, settings)

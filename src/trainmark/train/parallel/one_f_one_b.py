@@ -3,7 +3,6 @@
 from torch import nn
 from torch.distributed.pipelining import Schedule1F1B
 
-from trainmark.spec.errors import PlanError
 from trainmark.train.parallel.pipeline import build_pipeline
 from trainmark.train.parallelism import Parallelism, Parts
 
@@ -11,9 +10,5 @@ from trainmark.train.parallelism import Parallelism, Parts
 def build(model: nn.Module, parts: Parts) -> Parallelism:
     """Pipeline by 1F1B: layers split over workers; each micro-batch goes backward as soon as it can."""
     stages, micro_batches = parts.layout.stages, parts.settings.micro_batches
-    if micro_batches < stages:
-        raise PlanError(
-            f"1f1b keeps {stages} stages busy with as many micro-batches or more, but there are {micro_batches}. "
-            f"Choose --set train.micro_batches={stages} or more, or --set train.parallel=gpipe."
-        )
+    assert micro_batches >= stages or parts.workers.size == 1, "the plan has checked it"
     return build_pipeline(model, parts, Schedule1F1B, micro_batches)

@@ -9,7 +9,6 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.pipelining.schedules import PipelineScheduleSingle
 
-from trainmark.spec.errors import PlanError
 from trainmark.train.parallel import data
 from trainmark.train.parallel.batch_norm import synchronise
 from trainmark.train.parallel.joined import average, average_statistics, copy_from, share_overflow
@@ -27,11 +26,7 @@ def build_pipeline(model: nn.Module, parts: Parts, schedule: Schedule, micro_bat
     if parts.layout.stages == 1:
         assert parts.workers.size == 1, "the plan has refused it: copies of whole models are data parallelism"
         return data.build(model, parts)
-    if parts.settings.batch_size % micro_batches:
-        raise PlanError(
-            f"A batch of {parts.settings.batch_size} cannot be cut into {micro_batches} equal micro-batches. "
-            "Choose --set train.micro_batches= a divisor of it."
-        )
+    assert parts.settings.batch_size % micro_batches == 0, "the plan has checked it"
     return Pipeline(model, parts, schedule, micro_batches)
 
 

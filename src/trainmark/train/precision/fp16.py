@@ -12,9 +12,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from trainmark.machine.instructions import has_fast
 from trainmark.spec.config import TrainConfig
 from trainmark.train.arithmetic import Arithmetic
+from trainmark.train.precision.autocast import emulation
 from trainmark.train.precision.tf32 import allow_tf32
 
 # fp16 rounds by up to 2^-11 = 4.9e-4, in every layer. Seen on the tiny workload: 1.3e-4 (16 steps of four epochs).
@@ -36,8 +36,7 @@ def build(device: torch.device, settings: TrainConfig) -> Arithmetic:
     """Weights, activations and gradients in fp16; batch normalisation and the loss in fp32; the loss is scaled."""
     allow_tf32(convolutions=False, matrices=False)
     note = "fp16 weights, activations and gradients; batch normalisation in fp32, dynamic loss scale"
-    if device.type == "cpu" and not has_fast("fp16"):
-        note += "; this CPU has no fp16 instructions: emulated in software"
+    note += emulation(device, "fp16")
     return Arithmetic(note=note, convert=_halve, scaler=HalfScaler(device.type))
 
 
