@@ -61,6 +61,7 @@ SPEED = (
     "train.memory_format=onednn",
     "train.compiler=inductor",
     "train.compiler=torchscript",
+    "train.fused_optimizer=false",
     "launch.allocator=keep",
     "launch.allocator=system",
     "launch.allocator=tcmalloc",
@@ -82,7 +83,7 @@ GROUPS = {
     "memory": Group(RESNET18, ("train.recompute=true", "train.offload=disk"), turn_s=2.0),
     "optimizer": Group(
         TINY,
-        tuple(f"train.optimizer={name}" for name in ("adam", "adamw", "adagrad", "lars", "lamb")),
+        ("train.nesterov=true", *(f"train.optimizer={name}" for name in ("adam", "adamw", "adagrad", "lars", "lamb"))),
     ),
     "communication": Group(
         TINY,
@@ -112,21 +113,40 @@ GROUPS = {
         workers=2,
         turn_s=0.5,
     ),
+    # What needs four workers: several share a core where there are fewer.
+    "four-workers": Group(
+        f"{TINY} train.batch_size=16",
+        (
+            "train.communication=ring",
+            "train.communication=torus-2d",
+            "train.communication=hierarchical train.communication_group=2",
+            "train.parallel=1f1b train.stages=2 train.batch_size=32",
+            "train.parallel=model train.stages=2 train.batch_size=32",
+        ),
+        workers=4,
+        turn_s=1.0,
+    ),
 }
 
 
-def whole_machine(folder: Path) -> list[str]:
-    """Options for one worker on all cores."""
+def shared_out(workers: int, folder: Path) -> list[str]:
+    """Options for that many workers on all cores: their own, as many each, or shared ones where there are too few."""
+    cores = read_topology().cores
+    own = len(cores) // workers
+    slots = [cores[own * w : own * (w + 1)] or (cores[w % len(cores)],) for w in range(workers)]
+    listed = ", ".join(f'{{ cores = "{show_cores(slot)}" }}' for slot in slots)
     site = folder / "site.toml"
-    cores = show_cores(read_topology().cores)
-    known = json.dumps(installed_allocators())
-    site.write_text(f'name = "this machine"\nallocators = {known}\n[[groups]]\nslots = [{{ cores = "{cores}" }}]\n')
-    return ["--workers", "1", "--site", str(site)]
+    site.write_text(
+        f'name = "this machine"\nallocators = {json.dumps(installed_allocators())}\n'
+        f"[[groups]]\nshared_cores = {str(not own).lower()}\n"
+        f"slots = [{listed}]\n"
+    )
+    return ["--workers", str(workers), "--site", str(site)]
 
 
 def start(group: Group, folder: Path) -> tuple[list[Contestant], dict[str, str]]:
     """The runs that train, one stopped before the next starts; and why the others do not."""
-    place = whole_machine(folder) if group.workers == 1 else ["--workers", str(group.workers)]
+    place = shared_out(group.workers, folder)
     running, missing = [], {}
     for number, row in enumerate((DEFAULT, *group.rows)):
         settings = group.base.split() + ([] if row == DEFAULT else row.split())

@@ -127,6 +127,7 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
     *((name, {"epsilon": 0.25}) for name in ("adam", "adamw", "adagrad", "lars", "lamb")),
     *((name, {"beta2": 0.5, "momentum": 0.6}) for name in ("adam", "adamw", "lamb")),
     ("lars", {"trust_coefficient": 0.125}),
+    *((name, {"fused_optimizer": False}) for name in OPTIMIZERS),
 ]
 
 

@@ -20,7 +20,6 @@ from torch.utils.checkpoint import checkpoint
 from trainmark.data.datasets.shapes import Shapes, ShapesSettings
 from trainmark.data.split import SplitName
 from trainmark.spec.config import TrainConfig
-from trainmark.spec.errors import TrainmarkError
 from trainmark.spec.registries import MODELS, OPTIMIZERS, PRECISIONS
 from trainmark.train.arithmetic import Arithmetic
 from trainmark.workloads.tasks.classification import Classification
@@ -218,11 +217,6 @@ def test_quality_is_that_of_fp32_within_the_stated_tolerance(name: str) -> None:
     quality, exact = quality_after_training(name), quality_after_training("fp32")
     assert exact > 0.25  # chance is 0.1
     assert abs(quality - exact) <= module_of(name).QUALITY_TOLERANCE
-
-
-def test_tf32_on_a_cpu_is_refused_with_advice() -> None:
-    with pytest.raises(TrainmarkError, match=r"tf32 is a format of GPUs.*Choose precision fp32"):
-        PRECISIONS.load("tf32")(torch.device("cpu"), SETTINGS)
 
 
 def test_a_step_whose_scaled_gradients_overflow_is_skipped_and_the_scale_lowered() -> None:

@@ -47,6 +47,7 @@ class TrainConfig(StrictSection):
     momentum_correction: Literal["as-published", "on", "off"] = Field(
         "as-published", description="whether momentum keeps its meaning when the rate changes"
     )
+    fused_optimizer: bool = Field(True, description="one kernel updates all weights, where torch has one")
     nesterov: bool = Field(False, description="sgd looks ahead along its momentum")
     beta2: float = Field(0.999, ge=0, lt=1, description="decay of the squared gradient of adam, adamw and lamb")
     epsilon: float | None = Field(None, ge=0, description="term that keeps divisions finite; default: the optimizer's")

@@ -9,17 +9,22 @@ from torch.futures import Future
 
 
 class InTurn:
-    """One thread for exchanges, so that the messages of two never mix; on an accelerator its stream does the same."""
+    """One thread for exchanges, so that the messages of two never mix; on a GPU, one stream does the same."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="communication")
+        self._stream: torch.cuda.Stream | None = None
+        if device.type == "cuda":
+            self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
     def run(self, exchange: Callable[[], Tensor]) -> Future[Tensor]:
         """What `exchange` will give, after those before it."""
-        if self._device.type == "cuda":
+        if self._stream is not None:
             done: Future[Tensor] = Future(devices=[self._device])
-            done.set_result(exchange())
+            self._stream.wait_stream(torch.cuda.current_stream(self._device))
+            with torch.cuda.stream(self._stream):
+                done.set_result(exchange())  # who waits for it makes his own stream wait
             return done
         future: Future[Tensor] = Future()
         self._thread.submit(_fulfil, future, exchange)

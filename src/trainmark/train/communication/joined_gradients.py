@@ -1,6 +1,5 @@
 """JoinedGradients: a communicator whose workers hold the same weights and average gradients while backward runs."""
 
-import time
 import warnings
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -12,6 +11,7 @@ from torch.futures import Future
 from torch.nn.parallel import DistributedDataParallel
 
 from trainmark.train.peers import Peers
+from trainmark.train.stopwatch import Instant, Stopwatch
 
 BUCKET_MIB: float | None = None  # the library's: 1 MiB for the first bucket, 25 MiB for the others
 
@@ -39,8 +39,8 @@ class JoinedGradients:
         self._peers = peers
         self._join = join  # None: alone
         self._is_ordering = False
-        self._waiting_since_s = 0.0
-        self._waited_s = 0.0
+        self._watch = Stopwatch(peers.device)
+        self._own_end: Instant = 0.0
 
     def share(self, model: nn.Module) -> nn.Module:
         """The model, wrapped so that backward averages gradients over the peers."""
@@ -69,11 +69,7 @@ class JoinedGradients:
 
     def facts(self) -> dict[str, Any]:
         """Time from the end of the workers' own backward passes until all gradients were there."""
-        if self._join is None:
-            return {}
-        waited_s, self._waited_s = self._waited_s, 0.0
-        # On an accelerator the host only enqueues: its time says nothing about the device's.
-        return {"waited_s": None if self._peers.device.type == "cuda" else waited_s}
+        return {} if self._join is None else {"waited_s": self._watch.read()["waiting"]}
 
     def state(self) -> dict[str, Any]:
         """What a checkpoint must keep of this worker."""
@@ -104,17 +100,17 @@ class JoinedGradients:
             unchanged: Future[Tensor] = Future()
             unchanged.set_result(bucket.buffer())
             return unchanged
-        if bucket.is_last() and self._peers.device.type != "cuda":
+        if bucket.is_last():
             _at_end_of_backward(self._on_own_end)
         return self._join(bucket)
 
     def _on_own_end(self) -> None:
         """All gradients of this worker are there; the library waits for the others' next, then comes `_on_end`."""
-        self._waiting_since_s = time.perf_counter()
+        self._own_end = self._watch.now()
         _at_end_of_backward(self._on_end)
 
     def _on_end(self) -> None:
-        self._waited_s += time.perf_counter() - self._waiting_since_s
+        self._watch.add("waiting", self._own_end)
 
 
 class _EveryParameter(nn.Module):

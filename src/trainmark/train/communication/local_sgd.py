@@ -1,6 +1,5 @@
 """local-sgd: every worker steps alone, and from time to time weights are averaged."""
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +11,7 @@ from trainmark.train.communication.team import all_reduce, assemble
 from trainmark.train.communication.weights import broadcast_from_first, flatten, unflatten
 from trainmark.train.communication.wire import Writers, message_wire_of
 from trainmark.train.peers import Peers
+from trainmark.train.stopwatch import Stopwatch
 
 
 def build(peers: Peers, settings: TrainConfig) -> "LocalSgd":
@@ -34,7 +34,7 @@ class LocalSgd:
         self._steps = 0
         self._weights: list[nn.Parameter] = []
         self._average: Tensor | None = None
-        self._waited_s = 0.0
+        self._watch = Stopwatch(peers.device)
 
     def share(self, model: nn.Module) -> nn.Module:
         """The model itself, with the weights of the first worker."""
@@ -56,17 +56,15 @@ class LocalSgd:
         self._steps = 0
         if self._team is None or self._average is None:
             return
-        started_s = time.perf_counter()
-        moved = flatten(self._weights).sub_(self._average).div_(self._peers.size)
-        all_reduce(self._team, moved, self._writers.writer(0))
-        self._average += moved
-        unflatten(self._average, self._weights)
-        self._waited_s += time.perf_counter() - started_s
+        with self._watch.section("averaging"):
+            moved = flatten(self._weights).sub_(self._average).div_(self._peers.size)
+            all_reduce(self._team, moved, self._writers.writer(0))
+            self._average += moved
+            unflatten(self._average, self._weights)
 
     def facts(self) -> dict[str, Any]:
         """Time that averaging took, waiting for slower workers included."""
-        waited_s, self._waited_s = self._waited_s, 0.0
-        return {"waited_s": None if self._peers.device.type == "cuda" else waited_s}
+        return {"waited_s": self._watch.read()["averaging"]}
 
     def state(self) -> dict[str, Any]:
         """Steps since the last average, and errors of compression that are still to be made good."""

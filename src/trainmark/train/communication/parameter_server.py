@@ -90,7 +90,7 @@ class ParameterServer:
     def facts(self) -> dict[str, Any]:
         """Time that updates kept this worker waiting; from the first, the staleness of each applied gradient."""
         waited_s, self._waited_s = self._waited_s, 0.0
-        facts: dict[str, Any] = {"waited_s": None if self._peers.device.type == "cuda" else waited_s}
+        facts: dict[str, Any] = {"waited_s": waited_s}
         if self._peers.rank == 0:
             facts["staleness"], self._staleness = self._staleness, []
             if self._server is not None:

@@ -6,7 +6,6 @@ from functools import partial
 from torch import Tensor
 
 from trainmark.spec.config import TrainConfig
-from trainmark.spec.errors import ConfigError
 from trainmark.train.communication.joined_gradients import JoinedGradients
 from trainmark.train.communication.staged_join import StagedJoin
 from trainmark.train.communication.team import Team, assemble, ring_all_gather, ring_all_reduce, ring_reduce_scatter
@@ -31,11 +30,7 @@ def row_length(workers: int, chosen: int | None) -> int:
     """Workers of a row: as chosen, or the smallest divisor that makes rows no shorter than columns."""
     if chosen is None:
         return next(width for width in range(math.isqrt(workers - 1) + 1, workers + 1) if workers % width == 0)
-    if workers % chosen:
-        raise ConfigError(
-            f"torus-2d cannot lay {workers} workers out in rows of {chosen}. "
-            f"Choose a train.communication_group that divides {workers}."
-        )
+    assert workers % chosen == 0, "the plan has checked it"
     return chosen
 
 

@@ -13,7 +13,7 @@ def build(parameters: Iterable[nn.Parameter], settings: TrainConfig) -> torch.op
     """AdaGrad (Duchi et al. 2011): the rate of each weight falls with its past gradients."""
     known = list(parameters)
     # torch 2.11 refuses its fused form on CUDA, and has none for shards.
-    fused = not is_sharded(known) and all(each.is_cpu for each in known)
+    fused = settings.fused_optimizer and not is_sharded(known) and all(each.is_cpu for each in known)
     return torch.optim.Adagrad(
         known,
         lr=settings.learning_rate,

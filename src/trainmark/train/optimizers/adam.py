@@ -24,6 +24,7 @@ def build_adam(
         betas=(settings.momentum, settings.beta2),
         eps=1e-8 if settings.epsilon is None else settings.epsilon,
         weight_decay=settings.weight_decay,
-        fused=True,
+        fused=settings.fused_optimizer,
+        foreach=not settings.fused_optimizer,
         capturable=any(each.is_cuda for each in known),
     )

@@ -13,7 +13,8 @@ def build(parameters: Iterable[nn.Parameter], settings: TrainConfig) -> torch.op
     """Stochastic gradient descent with momentum, plain or Nesterov's."""
     known = list(parameters)
     # torch has no fused form for shards, and on CPUs its fused form leaves 16-bit weights as they are (pytorch#191763).
-    fused = not is_sharded(known) and all(each.is_cuda or torch.finfo(each.dtype).bits > 16 for each in known)
+    can_fuse = not is_sharded(known) and all(each.is_cuda or torch.finfo(each.dtype).bits > 16 for each in known)
+    fused = settings.fused_optimizer and can_fuse
     optimizer = torch.optim.SGD(
         known,
         lr=settings.learning_rate,

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from trainmark.train.parallel.batch_norm import synchronise
 from trainmark.train.parallel.joined import average_statistics
+from trainmark.train.parallel.one_pass import one_pass
 from trainmark.train.parallel.saved_state import load_state, state_of
 from trainmark.train.parallelism import Parallelism, Parts
 from trainmark.train.speed import faster_form
@@ -27,10 +28,7 @@ class DataParallel:
         self._parts = parts
         self._model = model.train()
         self._shared = parts.communicator.share(faster_form(model, parts.settings))
-        self._loss = parts.loss
-        self._forward = parts.arithmetic.forward
         self._scaler = parts.arithmetic.scaler
-        self._passes = parts.settings.accumulation
 
     def parameters(self) -> list[nn.Parameter]:
         """All weights."""
@@ -40,23 +38,14 @@ class DataParallel:
         """The mean loss of this worker's samples; gradients are joined in the last of the accumulated passes."""
         if not self._model.training:  # an evaluation came before
             self._model.train()
-        if self._passes == 1:
-            return self._pass(inputs, targets)
-        *earlier, last = zip(inputs.chunk(self._passes), targets.chunk(self._passes), strict=True)
+        passes = self._parts.settings.accumulation
+        if passes == 1:
+            return one_pass(self._shared, self._parts, inputs, targets)
+        *earlier, last = zip(inputs.chunk(passes), targets.chunk(passes), strict=True)
         # What is no DistributedDataParallel joins nothing in its backward pass.
         with getattr(self._shared, "no_sync", nullcontext)():
-            losses = [self._pass(*samples) for samples in earlier]
-        return torch.stack([*losses, self._pass(*last)]).sum()
-
-    def _pass(self, inputs: Tensor, targets: Tensor) -> Tensor:
-        """One forward and backward pass; its part of the mean loss comes back."""
-        with self._forward():
-            loss = self._loss(self._shared(inputs), targets)
-        if self._passes > 1:
-            loss = loss / self._passes
-        scaled = loss if self._scaler is None else self._scaler.scale(loss)
-        scaled.backward()  # type: ignore[no-untyped-call]
-        return loss.detach()
+            losses = [one_pass(self._shared, self._parts, *samples) for samples in earlier]
+        return torch.stack([*losses, one_pass(self._shared, self._parts, *last)]).sum()
 
     def whole_model(self) -> nn.Module:
         """The model itself, with the running statistics of all workers."""

@@ -15,8 +15,8 @@ from trainmark.train.parallel.joined import average, average_statistics, copy_fr
 from trainmark.train.parallel.saved_state import load_state, state_of
 from trainmark.train.parallel.split import stages_of
 from trainmark.train.parallel.stage import StageLayers, TimedStage, boundaries
-from trainmark.train.parallel.stopwatch import Stopwatch
 from trainmark.train.parallelism import Parallelism, Parts
+from trainmark.train.stopwatch import Stopwatch
 
 Schedule = Callable[..., PipelineScheduleSingle]
 
@@ -84,8 +84,9 @@ class Pipeline:
             for batch, labels in zip(inputs.chunk(passes), targets.chunk(passes), strict=True):
                 self._run(batch, labels)
             gradients = [weight.grad for weight in self._layers.parameters() if weight.grad is not None]
-            with self._watch.section("exchange"):
-                average(gradients, self._parts.replicas)
+            if self._parts.replicas.size > 1:
+                with self._watch.section("exchange"):
+                    average(gradients, self._parts.replicas)
             loss = self._replica_loss()
             if scaler := self._parts.arithmetic.scaler:
                 scaler.scale(loss)  # a scaler begins with the first loss it sees, and only the last stage computes one

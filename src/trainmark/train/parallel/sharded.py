@@ -13,6 +13,7 @@ from torch.distributed.tensor import DTensor
 from trainmark.train.parallel import data
 from trainmark.train.parallel.batch_norm import synchronise
 from trainmark.train.parallel.joined import average_statistics
+from trainmark.train.parallel.one_pass import one_pass
 from trainmark.train.parallelism import Parallelism, Parts
 
 
@@ -65,21 +66,12 @@ class Sharded:
         """The mean loss of this worker's samples; gradients are averaged in the last of the accumulated passes."""
         passes = self._parts.settings.accumulation
         if passes == 1:
-            return self._pass(inputs, targets)
+            return one_pass(self._model, self._parts, inputs, targets)
         losses = []
         for number, samples in enumerate(zip(inputs.chunk(passes), targets.chunk(passes), strict=True), 1):
             self._root.set_requires_gradient_sync(number == passes)
-            losses.append(self._pass(*samples))
+            losses.append(one_pass(self._model, self._parts, *samples))
         return torch.stack(losses).sum()
-
-    def _pass(self, inputs: Tensor, targets: Tensor) -> Tensor:
-        """One forward and backward pass; its part of the mean loss comes back."""
-        arithmetic = self._parts.arithmetic
-        with arithmetic.forward():
-            loss = self._parts.loss(self._model(inputs), targets) / self._parts.settings.accumulation
-        scaled = arithmetic.scaler.scale(loss) if arithmetic.scaler else loss
-        scaled.backward()  # type: ignore[no-untyped-call]
-        return loss.detach()
 
     @torch.no_grad()
     def whole_model(self) -> nn.Module:

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.distributed.pipelining import PipelineStage
 
-from trainmark.train.parallel.stopwatch import Stopwatch
 from trainmark.train.parallelism import Parts
+from trainmark.train.stopwatch import Stopwatch
 
 
 class Boundary(NamedTuple):

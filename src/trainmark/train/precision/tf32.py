@@ -3,7 +3,6 @@
 import torch
 
 from trainmark.spec.config import TrainConfig
-from trainmark.spec.errors import PlanError
 from trainmark.train.arithmetic import Arithmetic
 
 # tf32 rounds operands by up to 2^-11 = 4.9e-4, as fp16 does, whose losses differed by 1.3e-4 at most (fp16.py).
@@ -14,8 +13,7 @@ QUALITY_TOLERANCE = 0.05
 
 def build(device: torch.device, settings: TrainConfig) -> Arithmetic:
     """fp32 tensors, products rounded to tf32 (10 bits of mantissa); needs a GPU."""
-    if device.type != "cuda":
-        raise PlanError(f"tf32 is a format of GPUs, but training runs on the {device.type}. Choose precision fp32.")
+    assert device.type == "cuda", "the plan has checked it"
     allow_tf32(convolutions=True, matrices=True)
     return Arithmetic(note="fp32 tensors, tf32 convolutions and matrix products")
 

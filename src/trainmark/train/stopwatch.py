@@ -7,6 +7,8 @@ from contextlib import contextmanager
 
 import torch
 
+Instant = float | torch.cuda.Event
+
 
 class Stopwatch:
     """Sums the time of named sections: wall time on the CPU, the stream's own time on a GPU."""
@@ -16,20 +18,31 @@ class Stopwatch:
         self._seconds: defaultdict[str, float] = defaultdict(float)
         self._open: deque[tuple[str, torch.cuda.Event, torch.cuda.Event]] = deque()
 
+    def now(self) -> Instant:
+        """This moment of the work: of the host, or of the current stream, where it may still lie ahead."""
+        if self._device.type != "cuda":
+            return time.perf_counter()
+        event: torch.cuda.Event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+        event.record()
+        return event
+
+    def add(self, name: str, start: Instant) -> None:
+        """The time from `start` until now counts as `name`'s."""
+        end = self.now()
+        if isinstance(start, float):
+            assert isinstance(end, float)
+            self._seconds[name] += end - start
+        else:
+            assert isinstance(end, torch.cuda.Event)
+            self._open.append((name, start, end))
+            self._close(only_finished=True)
+
     @contextmanager
     def section(self, name: str) -> Iterator[None]:
         """The time inside counts as `name`'s."""
-        if self._device.type == "cuda":
-            first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
-            first.record()
-            yield
-            last.record()
-            self._open.append((name, first, last))
-            self._close(only_finished=True)
-        else:
-            start = time.perf_counter()
-            yield
-            self._seconds[name] += time.perf_counter() - start
+        start = self.now()
+        yield
+        self.add(name, start)
 
     def read(self) -> defaultdict[str, float]:
         """The seconds of each section since the last reading."""

@@ -1,0 +1,82 @@
+"""On a GPU, exchanges run on a stream of their own beside the backward pass, and what they cost is told."""
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from trainmark.train.communication.in_turn import InTurn
+from trainmark.train.communication.joined_gradients import JoinedGradients
+from trainmark.train.communication.staged_join import StagedJoin
+from trainmark.train.communication.wire import Cast, Writer
+from trainmark.train.peers import Peers
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no GPU")
+CYCLES = 200_000_000  # of the GPU's clock: about 0.1 s
+
+
+def elapsed_s(start: torch.cuda.Event, end: torch.cuda.Event) -> float:
+    end.synchronize()
+    return start.elapsed_time(end) / 1e3
+
+
+def moment() -> torch.cuda.Event:
+    event = torch.cuda.Event(enable_timing=True)
+    event.record()
+    return event
+
+
+@pytest.fixture
+def alone() -> Iterator[Peers]:
+    with tempfile.TemporaryDirectory() as folder:
+        dist.init_process_group("nccl", init_method=f"file://{Path(folder) / 'store'}", rank=0, world_size=1)
+        yield Peers(0, ("here",), dist.group.WORLD, torch.device("cuda", 0))
+        dist.destroy_process_group()
+
+
+def test_an_exchange_runs_beside_the_stream_that_asked_for_it() -> None:
+    device = torch.device("cuda", 0)
+    in_turn, values = InTurn(device), torch.zeros(1000, device=device)
+    torch.cuda._sleep(1)  # the first call loads the kernel
+    torch.cuda.synchronize()
+    start = moment()
+    torch.cuda._sleep(CYCLES)
+    alone_s = elapsed_s(start, moment())
+
+    def exchange() -> Tensor:
+        torch.cuda._sleep(CYCLES)
+        return values.add_(1)
+
+    start = moment()
+    values += 1  # the exchange must see it
+    futures = [in_turn.run(exchange)]
+    torch.cuda._sleep(CYCLES)
+    total = futures[0].wait() * 2
+    both_s = elapsed_s(start, moment())
+    assert total.tolist() == [4.0] * 1000
+    assert both_s < 1.5 * alone_s
+
+
+def test_the_time_that_gradients_keep_the_stream_waiting_is_told(alone: Peers) -> None:
+    def exchange(values: Tensor, writer: Writer) -> None:
+        torch.cuda._sleep(CYCLES)
+
+    torch.cuda._sleep(1)
+    torch.cuda.synchronize()
+    start = moment()
+    torch.cuda._sleep(CYCLES)
+    slept_s = elapsed_s(start, moment())
+    communicator = JoinedGradients(alone, StagedJoin(alone, Cast(torch.float32, 0.0), exchange))
+    model = communicator.share(nn.Linear(8, 8).cuda())
+    communicator.facts()
+    for _ in range(3):
+        model(torch.ones(4, 8, device="cuda")).sum().backward()
+    # The model is small: its backward pass ends at once, and three exchanges of one bucket are waited for.
+    assert communicator.facts()["waited_s"] == pytest.approx(3 * slept_s, rel=0.2)
+    assert communicator.facts()["waited_s"] == 0
+    weight = next(model.parameters())
+    assert weight.grad is not None and torch.equal(weight.grad, torch.full_like(weight, 12.0))
