@@ -10,7 +10,7 @@ run: $(READY)
 	$(BIN)/trainmark run
 
 test: lint
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses 2
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -271,11 +272,14 @@ def test_a_full_disk_leaves_a_clear_message_and_the_finished_members(
     filler = fill(small_disk)
     code, errors = run.end()
     assert code == 1
-    assert "2 of 4 members finished; member 2 failed: rank 0 no space left where the run is stored" in errors
+    # Of the two that trained when the disk filled up, one may just have finished.
+    said = re.search(r"([23]) of 4 members finished; member [23] failed: rank 0 no space left where the run is", errors)
+    assert said, errors
     assert "--runs-dir" in errors
     assert (run.folder / "result.json").exists()
     result = shown(trainmark, run.folder)
-    assert (result["state"], states(result)) == ("partial", ["finished", "finished", "failed", "failed"])
+    assert result["state"] == "partial"
+    assert states(result)[:2] == ["finished"] * 2 and states(result).count("finished") == int(said[1])
     assert result["members"][1]["quality"] is not None
     filler.unlink()
     resumed(trainmark, run.folder)
