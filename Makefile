@@ -21,6 +21,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/overhead.py
 	$(BIN)/python benchmarks/levers.py
 	$(BIN)/python benchmarks/memory.py
+	$(BIN)/python benchmarks/loading.py
 
 setup: $(READY)
 

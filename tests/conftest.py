@@ -14,6 +14,9 @@ from hypothesis import settings
 
 from trainmark.machine.topology import read_topology
 
+# Test files run two at a time, on as few as two cores: threads that wait for each other there wait long.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 # Machines under load are slow now and then; that is no failure of a property.
 settings.register_profile("no deadline", deadline=None)
 settings.load_profile("no deadline")

@@ -8,6 +8,7 @@ from trainmark.collect.build import build_result, config_hash
 from trainmark.collect.progress import ProgressReader
 from trainmark.data.bootstrap import write_bootstraps
 from trainmark.data.epochs import steps_per_epoch
+from trainmark.data.folders import Progress, make_missing, with_folder
 from trainmark.launch.interrupts import interruptible
 from trainmark.launch.launcher import Launcher
 from trainmark.launch.supervise import run_jobs
@@ -36,27 +37,29 @@ SPACE_FOR_RECORDS = 4 * 2**20
 Watch = Callable[[RunFolder, Callable[[], list[MemberProgress]]], None]
 
 
-def run(config: RunConfig, site: Site, runs_dir: Path, watch: Watch) -> Result:
+def run(config: RunConfig, site: Site, runs_dir: Path, watch: Watch, making: Progress) -> Result:
     """A whole run, from choices to the stored Result."""
     config, plan = make_plan(config, site)
     launcher: Launcher = LAUNCHERS.load(config.launch.launcher)()
     launcher.check(plan)
+    make_missing(config, runs_dir, making)
     folder = stage(config, plan, site, launcher, runs_dir)
     return train(config, plan, folder, launcher, watch)
 
 
-def resume(folder: RunFolder, watch: Watch) -> Result:
+def resume(folder: RunFolder, watch: Watch, making: Progress) -> Result:
     """The run goes on with the members that are missing; finished ones are kept as they are."""
     config, plan = read_stored(folder)
     launcher: Launcher = LAUNCHERS.load(config.launch.launcher)()
     launcher.check(plan)
+    make_missing(config, folder.path.parent, making)
     return train(config, plan, folder, launcher, watch)
 
 
 def stage(config: RunConfig, plan: Plan, site: Site, launcher: Launcher, runs_dir: Path) -> RunFolder:
     """A run folder with everything that the jobs need: config, plan, bootstraps, job records and scripts."""
     dataset = DATASETS.load(config.dataset)
-    num_samples = dataset(dataset.Settings.model_validate(config.data)).num_samples("train")
+    num_samples = dataset(dataset.Settings.model_validate(with_folder(config, runs_dir))).num_samples("train")
     check_space(runs_dir, needed_bytes=plan.members * num_samples + SPACE_FOR_RECORDS)
     with new_run_folder(runs_dir, config.workload, datetime.now(UTC)) as folder:
         audits = write_bootstraps(folder, config.ensemble.bootstrap, num_samples, config.seed, plan.members)

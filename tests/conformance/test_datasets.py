@@ -1,24 +1,87 @@
-"""Every dataset: says how many samples it has without making them, and gives the same ones each time."""
+"""Every dataset: states its size without making it, gives the same samples each time, and finds its faults."""
+
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from trainmark.spec.registries import DATASETS
+from trainmark.data.split import Split
+from trainmark.spec.registries import DATASETS, TASKS
 
-STORED = [name for name in DATASETS if not getattr(DATASETS.load(name), "is_synthetic", False)]
-MADE_UP = [name for name in DATASETS if name not in STORED]
+MADE_UP = [name for name in DATASETS if getattr(DATASETS.load(name), "is_synthetic", False)]
+ON_DISK = [name for name in DATASETS if hasattr(DATASETS.load(name), "make")]
+LEARNED_FROM = [name for name in DATASETS if name not in MADE_UP]
+COUNTS = {"train": 70, "eval": 30}
 
 
-@pytest.mark.parametrize("name", STORED)
-def test_splits_have_the_promised_number_of_samples_each_time_the_same(name: str) -> None:
-    dataset = DATASETS.load(name)
-    settings = dataset.Settings(num_train=70, num_eval=30)
-    for split, count in (("train", 70), ("eval", 30)):
-        assert dataset(settings).num_samples(split) == count
-        first, again = dataset(settings).load(split), dataset(settings).load(split)
-        assert len(first.samples) == len(first.labels) == count
-        assert np.array_equal(first.samples, again.samples)
+def opened(name: str, folder: Path) -> Any:
+    """The dataset with few samples, made in `folder` if it lies on disk."""
+    kind = DATASETS.load(name)
+    settings = kind.Settings(num_train=COUNTS["train"], num_eval=COUNTS["eval"])
+    if name not in ON_DISK:
+        return kind(settings)
+    if not any(folder.iterdir()):
+        kind(settings).make(folder, lambda made, total: None)
+    return kind(settings.model_copy(update={"path": str(folder)}))
+
+
+@pytest.mark.parametrize("name", LEARNED_FROM)
+def test_splits_have_the_promised_number_of_samples_each_time_the_same(name: str, tmp_path: Path) -> None:
+    kind = DATASETS.load(name)
+    before = kind(kind.Settings(num_train=COUNTS["train"], num_eval=COUNTS["eval"]))
+    for split, count in COUNTS.items():
+        assert before.num_samples(split) == count
+        first, again = opened(name, tmp_path).load(split), opened(name, tmp_path).load(split)
+        assert opened(name, tmp_path).num_samples(split) == len(first.labels) == count
+        assert np.array_equal(first.labels, again.labels)
         assert first.fingerprint() == again.fingerprint()
+        if isinstance(first, Split):
+            assert np.array_equal(first.samples, again.samples) and len(first.samples) == count
+        else:
+            assert np.array_equal(first.read(3, "none", 0), again.read(3, "none", 0)) and len(first) == count
+
+
+@pytest.mark.parametrize("name", LEARNED_FROM)
+def test_samples_have_the_stated_shape_and_are_normalised(name: str, tmp_path: Path) -> None:
+    split = opened(name, tmp_path).load("train")
+    samples = split.samples if isinstance(split, Split) else np.stack([split.read(i, "none", 0) for i in range(40)])
+    assert samples.shape[1:] == split.sample_shape
+    offset, scale = (np.asarray(value, np.float64).reshape(-1, 1, 1) for value in (split.offset, split.scale))
+    seen = (samples - offset) / scale
+    assert abs(seen.mean()) < 1.5 and 0.2 < seen.std() < 2
+
+
+@pytest.mark.parametrize("name", ON_DISK)
+def test_random_changes_follow_from_the_seed_alone(name: str, tmp_path: Path) -> None:
+    split = opened(name, tmp_path).load("train")
+    if isinstance(split, Split):
+        pytest.skip("it is changed in memory, as tests/unit/test_batches.py checks")
+    for change in DATASETS.constant(name, "AUGMENTATIONS"):
+        assert np.array_equal(split.read(5, change, 77), split.read(5, change, 77))
+        assert np.array_equal(split.read(5, change, 0), split.read(5, "none", 0))
+        assert change == "none" or not np.array_equal(split.read(5, change, 77), split.read(5, change, 78))
+
+
+@pytest.mark.parametrize("name", ON_DISK)
+def test_nothing_is_wrong_with_what_it_makes(name: str, tmp_path: Path) -> None:
+    assert list(opened(name, tmp_path).check()) == []
+
+
+@pytest.mark.parametrize("name", ON_DISK)
+def test_every_file_that_is_cut_off_is_found_in_one_pass(name: str, tmp_path: Path) -> None:
+    dataset = opened(name, tmp_path)
+    files = sorted(path for path in tmp_path.rglob("*") if path.suffix in (".h5", ".bin", ".jpg", ".JPEG"))
+    broken = files[::2][:3]
+    for path in broken:
+        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    assert {problem.file for problem in dataset.check()} >= {str(path) for path in broken}
+
+
+@pytest.mark.parametrize("name", list(DATASETS))
+def test_what_its_module_states_is_known(name: str) -> None:
+    assert DATASETS.constant(name, "AUGMENTATIONS") is not None
+    assert (DATASETS.constant(name, "TASK") or "classification") in {*TASKS, "any"}
 
 
 @pytest.mark.parametrize("name", list(DATASETS))

@@ -1,16 +1,56 @@
-"""Every model: what its module states of it is true, so that plans made without torch can rely on it."""
+"""Every model: what its module states of it is true, it has its published size, and it learns."""
+
+import math
 
 import pytest
 import torch
-from torch import nn
+import torch.nn.functional as F
+from torch import Tensor, nn
 
 from trainmark.spec.registries import MODELS
+from trainmark.train.speed import BlockedLayout
+
+# At 1000 classes, as published.
+PARAMETERS = {
+    "resnet18": 11_689_512,
+    "resnet34": 21_797_672,
+    "resnet50-v1": 25_557_032,
+    "resnet50-v1.5": 25_557_032,
+    "resnet101-v1": 44_549_160,
+    "resnet101-v1.5": 44_549_160,
+    "resnext50-32x4d": 25_028_904,
+    "wide-resnet50-2": 68_883_240,
+    "wide-resnet101-2": 126_886_696,
+    "vgg16": 138_357_544,
+    "densenet121": 7_978_856,
+    "alexnet": 61_100_840,
+    # Patches, class token and 197 positions; blocks: two norms, queries to values, output, two layers; norm, classes.
+    "vit-small": (3 * 256 + 1 + 1 + 197) * 384
+    + 12 * (4 * 384 + 384 * 1152 + 1152 + 384 * 384 + 384 + 2 * 384 * 1536 + 1536 + 384)
+    + 2 * 384
+    + 385 * 1000,
+}
+CLASSIFIERS = [name for name in MODELS if MODELS.constant(name, "TASK") in (None, "classification")]
+# These can be trained in oneDNN's layout, whether or not that is their default.
+STATED_BLOCKED = {name for name in MODELS if MODELS.constant(name, "BLOCKED_LAYOUT")}
+BLOCKED = sorted(STATED_BLOCKED | PARAMETERS.keys() - {"densenet121", "vit-small"})
+
+
+def with_seed(name: str, **settings: int) -> nn.Module:
+    torch.manual_seed(0)
+    model: nn.Module = MODELS.load(name)(**settings)
+    return model
+
+
+def on_meta(name: str) -> nn.Module:
+    with torch.device("meta"):
+        model: nn.Module = MODELS.load(name)()
+    return model
 
 
 @pytest.mark.parametrize("name", list(MODELS))
 def test_a_model_takes_the_input_shape_that_its_module_states(name: str) -> None:
-    with torch.device("meta"):
-        outputs = MODELS.load(name)()(torch.empty(2, *MODELS.constant(name, "INPUT_SHAPE")))
+    outputs = on_meta(name)(torch.empty(2, *MODELS.constant(name, "INPUT_SHAPE"), device="meta"))
     assert outputs.shape[0] == 2
 
 
@@ -19,8 +59,7 @@ def test_a_model_that_states_its_layers_has_as_many_with_weights(name: str) -> N
     stated = MODELS.constant(name, "NUM_LAYERS")
     if stated is None:
         pytest.skip("its module states no NUM_LAYERS, so it is not trained in stages")
-    with torch.device("meta"):
-        model = MODELS.load(name)()
+    model = on_meta(name)
     assert isinstance(model, nn.Sequential)
     assert sum(any(True for _ in layer.parameters()) for layer in model) == stated
 
@@ -29,10 +68,111 @@ def test_a_model_that_states_its_layers_has_as_many_with_weights(name: str) -> N
 def test_a_models_settings_are_read_from_its_source(name: str) -> None:
     arguments = MODELS.arguments(name)
     assert arguments is not None
-    assert "num_classes" in arguments
+    assert arguments["num_classes"] > 0
+    channels = MODELS.constant(name, "INPUT_SHAPE")[0]
+    assert arguments.get("channels", channels) == channels
 
 
-def test_resnet18_has_its_published_number_of_parameters() -> None:
-    with torch.device("meta"):
-        model = MODELS.load("resnet18")()
-    assert sum(parameter.numel() for parameter in model.parameters()) == 11_689_512
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_a_model_has_its_published_number_of_parameters(name: str) -> None:
+    assert sum(parameter.numel() for parameter in on_meta(name).parameters()) == PARAMETERS[name]
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_a_classifier_learns(name: str) -> None:
+    model = with_seed(name, num_classes=4)
+    channels, *size = MODELS.constant(name, "INPUT_SHAPE")
+    images, labels = torch.randn(8, channels, *(min(side, 64) for side in size)), torch.arange(8) % 4
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-4)
+
+    def loss() -> Tensor:
+        torch.manual_seed(1)  # the same units drop out each time
+        return F.cross_entropy(model(images), labels)
+
+    before = loss()
+    before.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    loss().backward()
+    optimizer.step()
+    with torch.no_grad():
+        after = loss()
+    assert after.isfinite() and after < before
+
+
+@pytest.mark.parametrize("name", [name for name in CLASSIFIERS if "channels" in (MODELS.arguments(name) or {})])
+def test_a_classifier_takes_images_of_another_size_and_number_of_channels(name: str) -> None:
+    model = with_seed(name, num_classes=5, channels=2).eval()
+    with torch.no_grad():
+        outputs = model(torch.randn(2, 2, 72, 97))
+    assert outputs.shape == (2, 5)
+    assert outputs.isfinite().all()
+
+
+@pytest.mark.parametrize("size", [(64, 64), (72, 97)])
+@pytest.mark.parametrize("name", BLOCKED)
+def test_a_model_trains_in_onednns_layout(name: str, size: tuple[int, int]) -> None:
+    model = with_seed(name, num_classes=4)
+    images, labels = torch.randn(4, 3, *size), torch.arange(4)
+    outputs = []
+    for form in (model, BlockedLayout(model)):
+        torch.manual_seed(1)
+        outputs.append(form(images))
+    F.cross_entropy(outputs[1], labels).backward()
+    torch.testing.assert_close(outputs[1], outputs[0], rtol=1e-3, atol=1e-3)
+    gradients = [parameter.grad for parameter in model.parameters()]
+    assert all(gradient is not None and gradient.isfinite().all() for gradient in gradients)
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")
+@pytest.mark.parametrize("name", ["alexnet", "densenet121", "resnet18", "vit-small"])  # every kind of layer there is
+def test_a_classifier_can_be_scripted(name: str) -> None:
+    model = with_seed(name, num_classes=4).eval()
+    images = torch.randn(1, 3, 64, 96)
+    with torch.no_grad():
+        torch.testing.assert_close(torch.jit.script(model)(images), model(images))
+
+
+def of_kind(model: nn.Module, *kinds: type[nn.Module]) -> list[tuple[Tensor, Tensor]]:
+    """Weights and biases of all layers of these kinds, in order."""
+    return [(module.weight, module.bias) for module in model.modules() if isinstance(module, kinds)]
+
+
+def test_alexnet_starts_as_its_paper_says() -> None:
+    layers = of_kind(with_seed("alexnet", num_classes=4), nn.Conv2d, nn.Linear)
+    assert [bias.unique().tolist() for _, bias in layers] == [[0], [1], [0], [1], [1], [1], [1], [0]]
+    assert all(weight.std().item() == pytest.approx(0.01, rel=0.05) for weight, _ in layers)
+
+
+def test_vgg16_starts_by_glorots_rule() -> None:
+    for weight, bias in of_kind(with_seed("vgg16", num_classes=4), nn.Conv2d, nn.Linear):
+        kernel = weight[0, 0].numel()
+        largest = math.sqrt(6 / (kernel * (weight.shape[0] + weight.shape[1])))
+        assert 0.95 * largest < weight.abs().max().item() <= largest
+        assert not bias.any()
+
+
+@pytest.mark.parametrize(("name", "fan"), [("resnet18", 0), ("densenet121", 1)])
+def test_residual_and_dense_networks_start_by_hes_rule(name: str, fan: int) -> None:
+    # √(2 / fan); ResNets take the fan out, DenseNets the fan in.
+    for weight, _ in of_kind(with_seed(name, num_classes=4), nn.Conv2d):
+        assert weight.std().item() == pytest.approx(math.sqrt(2 / (weight[0, 0].numel() * weight.shape[fan])), rel=0.05)
+
+
+def test_vit_small_starts_with_truncated_normal_weights_without_biases() -> None:
+    for weight, bias in of_kind(with_seed("vit-small", num_classes=1000), nn.Conv2d, nn.Linear):
+        assert weight.std().item() == pytest.approx(0.02, rel=0.05)
+        assert not bias.any()
+
+
+def test_vit_smalls_positions_are_interpolated_to_another_grid() -> None:
+    embedding = with_seed("vit-small", num_classes=4)[0]  # type: ignore[index]
+    across = torch.arange(14.0).expand(1, 384, 14, 14)
+    with torch.no_grad():
+        embedding.positions.copy_(across)
+        embedding.patches.weight.zero_()
+        tokens = embedding(torch.randn(1, 3, 64, 112))
+    # 4 × 7 patches and the class token. A column of seven lies between two of fourteen: 0.5, 2.5, …, 12.5.
+    assert tokens.shape == (1, 1 + 4 * 7, 384)
+    grid = tokens[0, 1:, 0].view(4, 7)
+    torch.testing.assert_close(grid[:, 1:-1], torch.tensor([2.5, 4.5, 6.5, 8.5, 10.5]).expand(4, 5))

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from trainmark.spec.config import TrainConfig
 from trainmark.spec.layout import SPLITTING, ParallelLayout, layout_of
-from trainmark.spec.registries import COMMUNICATION, MODELS, OPTIMIZERS, PARALLEL, PRECISIONS
+from trainmark.spec.registries import COMMUNICATION, MODELS, OPTIMIZERS, PARALLEL, PRECISIONS, TASKS
 from trainmark.train.arithmetic import Arithmetic
 from trainmark.train.parallel.batch_norm import synchronise
 from trainmark.train.parallel.joined import share_overflow
@@ -164,7 +164,7 @@ def assemble(case: Case, workers: Peers, replicas: Peers) -> Parts:
         layout=case.layout,
         workers=workers,
         replicas=replicas,
-        loss=F.cross_entropy,
+        task=TASKS.load("classification"),
         arithmetic=arithmetic,
         communicator=COMMUNICATION.load("allreduce")(replicas, case.settings),
         sample_shape=SHAPE,

@@ -85,7 +85,7 @@ def train_step(
     inputs, targets = batch
     optimizer.zero_grad()
     with arithmetic.forward():
-        loss = Classification.loss(model(inputs), targets)
+        loss = Classification.loss(model, inputs, targets)
     if arithmetic.scaler is None:
         loss.backward()
         optimizer.step()
@@ -167,8 +167,8 @@ def test_a_part_of_a_converted_model_works_on_what_the_part_before_gives(name: s
     first, second = nn.Sequential(*layers[:3]), nn.Sequential(*layers[3:])
     samples, labels = images("train", 320)
     with arithmetic.forward():
-        whole = Classification.loss(model(samples[:8]), labels[:8])
-        parts = Classification.loss(second(first(samples[:8])).float(), labels[:8])
+        whole = Classification.loss(model, samples[:8], labels[:8])
+        parts = Classification.loss_of_outputs(second(first(samples[:8])).float(), labels[:8])
     assert parts.item() == pytest.approx(whole.item(), rel=max(1e-6, module_of(name).LOSS_TOLERANCE))
 
 
@@ -182,7 +182,7 @@ def test_activations_computed_again_give_the_same_gradients(name: str) -> None:
         model.zero_grad()
         torch.manual_seed(3)
         with arithmetic.forward():
-            loss = Classification.loss(forward(samples[:8]).float(), labels[:8])
+            loss = Classification.loss_of_outputs(forward(samples[:8]).float(), labels[:8])
         loss.backward()
         return [parameter.grad.clone() for parameter in model.parameters() if parameter.grad is not None]
 

@@ -63,7 +63,7 @@ REFUSED_ON_CPUS = [
     (2, "train.communication=parameter-server train.momentum_correction=on", "as published", "=as-published"),
     (1, "dataset=synthetic data.num_classes=100", "for 10 num_classes", "data.num_classes=10"),
     (1, "dataset=synthetic data.channels=1", "for 3 channels", "data.channels=3"),
-    (1, "dataset=synthetic train.augmentation=flip-shift", "never changed", "augmentation=none"),
+    (1, "dataset=synthetic train.augmentation=flip-shift", "cannot be changed by flip-shift", "augmentation=none"),
 ]
 
 

@@ -1,11 +1,16 @@
 """FLOP counts agree with facts, with arithmetic by hand, and with the framework's own counter."""
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from tests.conftest import ROOT
 from trainmark.spec.registries import MODELS
+from trainmark.spec.units import show_bytes, with_prefix
 from trainmark.workloads.flops.count import count_model
 
 # Multiply-add = 2, per image at 224²: forward, training without conv1's input gradient, plain 3×.
@@ -57,12 +62,77 @@ def test_the_tiny_models_ai500_count_is_table_3_by_hand() -> None:
     assert count["forward"] == sum(expected.values()) / 3
 
 
+# AlexNet at 224²: convolutions as (k, in, out, output side), fully connected layers as (in, out).
+ALEXNET_CONVOLUTIONS = ((11, 3, 64, 55), (5, 64, 192, 27), (3, 192, 384, 13), (3, 384, 256, 13), (3, 256, 256, 13))
+ALEXNET_FULL = ((256 * 36, 4096), (4096, 4096), (4096, 1000))
+
+
+def test_alexnets_ai500_count_is_table_3_by_hand() -> None:
+    convolved = [out * side**2 for _, _, out, side in ALEXNET_CONVOLUTIONS]
+    expected = {
+        "convolution": sum(2 * k**2 * i * out * side**2 for k, i, out, side in ALEXNET_CONVOLUTIONS),
+        "fully connected": sum(features_in * features_out for features_in, features_out in ALEXNET_FULL),
+        # Relu after all layers but the last; dropout before the first two fully connected ones.
+        "element-wise": sum(convolved) + 2 * 4096 + (256 * 36 + 4096),
+        # Pooling after the first, second and fifth convolution: 55 → 27, 27 → 13, 13 → 6.
+        "pooling": convolved[0] + convolved[1] + convolved[4],
+    }
+    count = count_model("alexnet", {})["conventions"]["ai500"]
+    assert count["operators_forward"] == expected
+    assert count["operators"] == {kind: 3 * flop for kind, flop in expected.items()}
+    assert (count["forward"], count["training"]) == (sum(expected.values()), 3 * sum(expected.values()))
+
+
+def test_alexnets_exact_count_is_two_for_each_multiply_add_by_hand() -> None:
+    convolutions = [2 * k**2 * i * out * side**2 for k, i, out, side in ALEXNET_CONVOLUTIONS]
+    full = sum(2 * features_in * features_out for features_in, features_out in ALEXNET_FULL)
+    count = count_model("alexnet", {})["conventions"]["exact"]
+    assert count["forward"] == sum(convolutions) + full
+    assert count["operators"] == {
+        "convolution": sum(convolutions),
+        "convolution, weight gradient": sum(convolutions),
+        "convolution, input gradient": sum(convolutions[1:]),
+        "matrix product": 3 * full,
+    }
+
+
+def framework_counts(run: Callable[[Tensor], Any], inputs: Tensor) -> tuple[float, float]:
+    """Forward and training FLOPs of one sample of two, by torch's counter."""
+    with FlopCounterMode(display=False) as counter:
+        outputs = run(inputs)
+        forward = counter.get_total_flops()
+        parts = outputs if isinstance(outputs, tuple) else (outputs,)
+        sum(part.sum() for part in parts).backward()
+    return forward / 2, counter.get_total_flops() / 2
+
+
 @pytest.mark.parametrize("name", list(MODELS))
 def test_exact_agrees_with_the_frameworks_counter(name: str) -> None:
     counts = count_model(name, {})
-    with torch.device("meta"), FlopCounterMode(display=False) as counter:
-        MODELS.load(name)()(torch.empty(2, *counts["input_shape"])).sum().backward()
-    assert counts["conventions"]["exact"]["training"] == counter.get_total_flops() / 2
+    with torch.device("meta"):
+        model = MODELS.load(name)()
+        forward, training = framework_counts(getattr(model, "dense", model), torch.empty(2, *counts["input_shape"]))
+    assert counts["conventions"]["exact"]["forward"] == forward
+    # The framework's counter ignores groups in the weight gradient; see the next tests.
+    if all(module.groups == 1 for module in model.modules() if isinstance(module, nn.Conv2d)):
+        assert counts["conventions"]["exact"]["training"] == training
+
+
+@pytest.mark.parametrize("name", [name for name in MODELS if MODELS.constant(name, "TASK") == "detection"])
+def test_the_cost_of_a_proposal_agrees_with_the_frameworks_counter(name: str) -> None:
+    with torch.device("meta"):
+        model = MODELS.load(name)()
+        forward, training = framework_counts(
+            model.per_proposal, torch.empty(2, *model.pooled_shape, requires_grad=True)
+        )
+    assert count_model(name, {})["conventions"]["exact"]["per_proposal"] == {"forward": forward, "training": training}
+
+
+def test_each_gradient_of_a_grouped_network_costs_what_its_forward_pass_does() -> None:
+    operators = count_model("resnext50-32x4d", {})["conventions"]["exact"]["operators"]
+    first = 2 * 7**2 * 3 * 64 * 112**2  # the first convolution has no input gradient
+    assert operators["convolution, weight gradient"] == operators["convolution"]
+    assert operators["convolution, input gradient"] == operators["convolution"] - first
 
 
 def grouped(channels_in: int, channels_out: int, groups: int) -> nn.Module:
@@ -87,3 +157,19 @@ def test_a_grouped_convolution_costs_a_groups_share(monkeypatch: pytest.MonkeyPa
 def test_a_depth_wise_convolution_follows_its_own_rule(monkeypatch: pytest.MonkeyPatch) -> None:
     operators = count_operators(monkeypatch, 8, 8, 8)
     assert operators["ai500"] == {"depth-wise convolution": 3 * 2 * 9 * 8 * 64}
+    # Each output channel sees one input channel, so exact agrees where there are as many out as in.
+    assert operators["exact"]["convolution"] == 2 * 9 * 8 * 64
+    assert operators["exact"]["convolution, weight gradient"] == 2 * 9 * 8 * 64
+
+
+TABLE = (ROOT / "docs" / "flops.md").read_text().split("## The classifiers")[1]
+ROWS = [line.split(" | ") for line in TABLE.splitlines() if line.startswith("| `")]
+
+
+@pytest.mark.parametrize("cells", ROWS, ids=lambda cells: cells[0])
+def test_the_documented_figures_are_those_that_are_counted(cells: list[str]) -> None:
+    counts = count_model(cells[0].strip("| `"), {})
+    exact, table_3 = counts["conventions"]["exact"], counts["conventions"]["ai500"]
+    flop = [with_prefix(count, "FLOP") for count in (exact["forward"], exact["training"], table_3["training"])]
+    assert cells[1:6] == [f"{counts['parameters']:,}", *flop, show_bytes(counts["activation_bytes"])]
+    assert float(cells[6].strip("| ")) == pytest.approx(counts["arithmetic_intensity"], rel=5e-3)

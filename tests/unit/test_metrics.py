@@ -75,7 +75,9 @@ def test_vflops_weighs_flops_by_the_ensembles_quality() -> None:
 def test_a_quality_has_wilsons_interval() -> None:
     # 2 of 2: by Wilson's formula from 2 / (2 + 3.8415) = 0.3424 to 1.
     assert metric("quality_ensemble", SIDE_BY_SIDE).ci95 == pytest.approx((0.3424, 1.0), abs=1e-4)
-    assert Top1.interval(0.846, 2000) == pytest.approx((0.8295, 0.8611), abs=1e-4)
+    labels = np.zeros(2000, np.int64)
+    predictions = np.array([[0.9, 0.1]] * 1692 + [[0.1, 0.9]] * 308)  # 0.846 of 2000
+    assert Top1.interval(predictions, labels) == pytest.approx((0.8295, 0.8611), abs=1e-4)
 
 
 def test_the_ensemble_averages_probabilities() -> None:

@@ -1,6 +1,7 @@
-"""`trainmark flops`: FLOPs per sample of a model or workload, by operator, for each convention."""
+"""`trainmark flops`: what a model or workload costs per sample, by operator, layer and image size."""
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 import typer
 
@@ -10,9 +11,11 @@ from trainmark.cli.options import AsJson
 def flops(
     name: Annotated[str, typer.Argument(metavar="MODEL|WORKLOAD", help="See `trainmark list models`.")],
     size: Annotated[str, typer.Option(help="Size of the workload.")] = "tiny",
-    shape: Annotated[
-        str | None, typer.Option("--input", help="Input shape, e.g. 3x224x224; default: the model's own.")
+    shapes: Annotated[
+        list[str] | None,
+        typer.Option("--input", help="Input shape, e.g. 3x224x224; several give a table. Default: the model's own."),
     ] = None,
+    layers: Annotated[bool, typer.Option("--layers", help="Show the model's layers too.")] = False,
     json: AsJson = False,
 ) -> None:
     """Count the FLOPs per sample, forward and training, by operator, for each convention.
@@ -20,32 +23,44 @@ def flops(
     \b
     Examples:
 
-      trainmark flops resnet50-v1.5
+      trainmark flops resnet50-v1.5 --layers
 
       trainmark flops resnet50-v1 --input 3x160x160 --json
+
+      trainmark flops resnet18 --input 3x256x256 --input 3x500x700
 
       trainmark flops image-classification
     """
     from trainmark.cli.output import print_json
-    from trainmark.report.flops_table import print_flops
+    from trainmark.report.flops_table import print_flops, print_flops_by_input
+    from trainmark.workloads.flops.count import count_model
+    from trainmark.workloads.flops.input_shape import parse_shape
+
+    model, settings = _model_of(name, size)
+    wanted: list[tuple[int, ...] | None] = [parse_shape(shape) for shape in shapes] if shapes else [None]
+    counts = [count_model(model, settings, shape) for shape in wanted]
+    if json:
+        print_json(counts[0] if len(counts) == 1 else {"model": model, "inputs": counts})
+    elif len(counts) > 1:
+        print_flops_by_input(counts)
+    if not json and (len(counts) == 1 or layers):
+        for count in counts:
+            print_flops(count, layers=layers)
+
+
+def _model_of(name: str, size: str) -> tuple[str, Mapping[str, Any]]:
+    """A model, by its own name or a workload's, and its settings."""
     from trainmark.spec.errors import UnknownNameError
     from trainmark.spec.registries import MODELS, WORKLOADS
     from trainmark.spec.registry import closest
     from trainmark.workloads.find import find_size
-    from trainmark.workloads.flops.count import count_model
-    from trainmark.workloads.flops.input_shape import parse_shape
 
-    model, settings = name, {}
     if name in WORKLOADS:
         found = find_size(name, size)
-        model, settings = found.model, dict(found.model_settings)
-    elif name not in MODELS:
+        return found.model, found.model_settings
+    if name not in MODELS:
         known = [*MODELS, *WORKLOADS]
         raise UnknownNameError(
             f"There is no model or workload '{name}'.{closest(name, known)} Known: {', '.join(known)}."
         )
-    counts = count_model(model, settings, parse_shape(shape) if shape else None)
-    if json:
-        print_json(counts)
-    else:
-        print_flops(counts)
+    return name, {}

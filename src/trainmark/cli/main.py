@@ -8,7 +8,7 @@ import traceback
 import typer
 
 import trainmark
-from trainmark.cli import flops, list_parts, machine, report, results, resume, run, score, show, status
+from trainmark.cli import data, flops, list_parts, machine, report, results, resume, run, score, show, status
 from trainmark.spec.errors import EXIT_RUN_FAILED, TrainmarkError
 
 app = typer.Typer(
@@ -30,6 +30,7 @@ app.command("report")(report.report)
 app.command("list")(list_parts.list_parts)
 app.command("flops")(flops.flops)
 app.command("score")(score.score)
+app.add_typer(data.data, name="data")
 app.command("machine")(machine.machine)
 
 

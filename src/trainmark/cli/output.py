@@ -1,6 +1,7 @@
 """What commands print: one JSON document, or tables for people."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from rich.syntax import Syntax
 
 from trainmark.report.console import result_console
 from trainmark.report.live import LiveProgress
+from trainmark.report.making import making
 from trainmark.report.plan_text import plan_line, plan_table
 from trainmark.report.result_table import print_result
 from trainmark.spec.config import RunConfig
@@ -29,6 +31,11 @@ def print_json(data: Any) -> None:
 def watching() -> LiveProgress:
     """Progress on standard error, so that standard output holds the result alone."""
     return LiveProgress(Console(stderr=True))
+
+
+def say_making() -> Callable[[int, int], None]:
+    """Progress of making data, on standard error."""
+    return making(Console(stderr=True))
 
 
 def show_result(result: Result, *, as_json: bool) -> None:

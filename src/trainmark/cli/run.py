@@ -15,6 +15,8 @@ EXAMPLES = """Examples:
 
   trainmark run --members 1 --workers 2          one base model trained by two workers
 
+  trainmark run extreme-weather --members 2      detectors of storms, fused into one
+
   trainmark run --set train.epochs=2 --json      any setting by name; the Result as JSON
 
   trainmark run --config runs/ID/config.toml     the same run again
@@ -46,7 +48,7 @@ def run(
 ) -> None:
     """Train a bagging ensemble and report FLOPS, VFLOPS and the share of the machine's ceiling."""
     from trainmark import pipeline
-    from trainmark.cli.output import end_with_result, print_preview, watching
+    from trainmark.cli.output import end_with_result, print_preview, say_making, watching
     from trainmark.machine.local_site import local_site
     from trainmark.plan.resolve import (
         Choices,
@@ -72,7 +74,7 @@ def run(
         print_preview(*pipeline.preview(resolved, place, runs_dir), as_json=json)
         return
     with watching() as watch:
-        result = pipeline.run(resolved, place, runs_dir, watch)
+        result = pipeline.run(resolved, place, runs_dir, watch, say_making())
     end_with_result(result, (runs_dir / result.run_id).resolve(), as_json=json)
 
 

@@ -15,7 +15,6 @@ from trainmark.spec.result import MemberResult, Metric, Result
 from trainmark.spec.run_folder import RunFolder
 from trainmark.spec.seeds import weights_seed
 from trainmark.spec.stored_run import DAMAGE, damaged, read_stored
-from trainmark.workloads.find import find_size
 
 MEMBER_METRICS = ("throughput_samples_per_s", "step_time_s", "epoch_time_s", "flops", "peak_memory_bytes")
 
@@ -23,7 +22,7 @@ MEMBER_METRICS = ("throughput_samples_per_s", "step_time_s", "epoch_time_s", "fl
 def build_result(folder: RunFolder) -> Result:
     """The Result as far as the run has come."""
     config, plan = read_stored(folder)
-    quality = QUALITIES.load(find_size(config.workload, config.size).quality)
+    quality = QUALITIES.load(config.quality)
     try:
         measured = read_measured(folder, config, plan, quality, is_alive=is_being_worked_on(folder))
         return _result_of(folder, measured)

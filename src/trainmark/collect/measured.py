@@ -108,6 +108,20 @@ class Member:
         counts: dict[str, dict[str, Any]] = event["conventions"]
         return counts
 
+    @cached_property
+    def proposals_per_image(self) -> float:
+        """How many proposals of a detector were classified in training, per image; 0 for models that make none."""
+        epochs = [stop for stop in self.of_all_ranks("epoch_stop") if stop.get("images_seen")]
+        images = sum(stop["images_seen"] for stop in epochs)
+        return sum(stop["proposals_seen"] for stop in epochs) / images if images else 0.0
+
+    def training_flop_per_sample(self) -> dict[str, float]:
+        """By convention; a detector's proposals are counted as often as training made them."""
+        return {
+            name: count["training"] + self.proposals_per_image * count.get("per_proposal", {}).get("training", 0.0)
+            for name, count in self.flop_counts().items()
+        }
+
     def quality(self) -> float | None:
         """The newest evaluation's quality."""
         event = self.one("evaluation")
@@ -138,6 +152,12 @@ class Measured:
     def training_s(self) -> float:
         """E × T_epoch of Eq. 6: the epochs' time, members side by side counted once, evaluations not at all."""
         return sum(epoch.epoch_s for member in self.finished for epoch in member.epochs) / self.concurrency
+
+    @cached_property
+    def ensemble(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        """The ensemble's predictions of the held-out samples, and their true labels."""
+        combined = self.quality.combine([member.load_predictions()["eval_predictions"] for member in self.finished])
+        return combined, self.finished[0].load_predictions()["eval_labels"]
 
     @property
     def is_synthetic(self) -> bool:

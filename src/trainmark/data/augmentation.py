@@ -7,7 +7,8 @@ from trainmark.spec.seeds import Purpose, stream
 
 MOST_SHIFT = 4  # pixels, up to which an image moves; what leaves the frame is cut off, what enters is background
 
-Views = NDArray[np.int64]  # (…, 3): whether mirrored (0 or 1), pixels down, pixels to the right
+# A row per draw. flip-shift: whether mirrored (0 or 1), pixels down, pixels to the right; else a seed. 0: unchanged.
+Views = NDArray[np.int64]
 
 
 def epoch_views(kind: str, num_draws: int, seed: int, member: int, epoch: int) -> Views | None:
@@ -15,6 +16,8 @@ def epoch_views(kind: str, num_draws: int, seed: int, member: int, epoch: int) -
     if kind == "none":
         return None
     random = stream(seed, member, Purpose.AUGMENT, epoch)
+    if kind != "flip-shift":  # whoever reads a sample from disk draws its change from a seed
+        return random.integers(1, 2**62, num_draws)
     views = np.empty((num_draws, 3), np.int64)
     views[:, 0] = random.integers(0, 2, num_draws)
     views[:, 1:] = random.integers(-MOST_SHIFT, MOST_SHIFT + 1, (num_draws, 2))

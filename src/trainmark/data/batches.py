@@ -1,10 +1,12 @@
 """Batches on the device: gathered from a split that lies whole in its memory, or made up once for throughput runs."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
+import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor
 
 from trainmark.data.augmentation import MOST_SHIFT, Views
@@ -20,15 +22,28 @@ class Batches(Protocol):
         ...
 
 
+class KnownBatches(Batches, Protocol):
+    """Batches of samples whose targets are known, so that predictions can be scored."""
+
+    @property
+    def labels(self) -> Tensor:
+        """The targets of all samples."""
+        ...
+
+    def in_order(self, indices: Order, batch_size: int) -> Iterator[Tensor]:
+        """The samples of `indices`, `batch_size` at a time."""
+        ...
+
+
 class ResidentBatches:
     """The split as tensors on the device, normalised and laid out once; a batch is one gather."""
 
     def __init__(self, split: Split, device: torch.device, *, channels_last: bool) -> None:
         samples = torch.from_numpy(split.samples).to(device, torch.float32)
-        samples = (samples - split.offset) / split.scale
+        samples = (samples - _by_channel(split.offset, samples)) / _by_channel(split.scale, samples)
         self.is_channels_last = channels_last and samples.ndim == 4
         # Gathering rows keeps the order of dimensions in memory, so N × H × W × C is stored and seen as N × C × H × W.
-        self.samples = samples.permute(0, 2, 3, 1).contiguous() if self.is_channels_last else samples
+        self.samples = samples.permute(0, 2, 3, 1).contiguous() if self.is_channels_last else samples.contiguous()
         self.labels = torch.from_numpy(split.labels).to(device)
         self.device = device
         self._framed: Tensor | None = None
@@ -63,6 +78,13 @@ class ResidentBatches:
         return batch if self.is_channels_last else batch.contiguous()
 
 
+def _by_channel(value: float | NDArray[np.float32], samples: Tensor) -> float | Tensor:
+    """A number as it is; one per channel so that it meets its channel of N × C × …."""
+    if not isinstance(value, np.ndarray):
+        return value
+    return torch.from_numpy(value).to(samples).reshape(-1, *(1 for _ in samples.shape[2:]))
+
+
 def _framed(samples: Tensor, *, channels_last: bool) -> Tensor:
     """N × H × W × C with a frame of zeros, the middle of the value range."""
     images = samples if channels_last else samples.permute(0, 2, 3, 1)
@@ -73,12 +95,16 @@ class SyntheticBatches:
     """One batch of random values, made once on the device and given in every step: nothing is read or copied."""
 
     def __init__(
-        self, shape: tuple[int, ...], num_classes: int, device: torch.device, seed: int, *, channels_last: bool
+        self,
+        shape: tuple[int, ...],
+        targets_of: Callable[[int], Tensor],
+        random: torch.Generator,
+        *,
+        channels_last: bool,
     ) -> None:
         self._shape = shape
-        self._num_classes = num_classes
-        self._device = device
-        self._seed = seed
+        self._targets_of = targets_of
+        self._random = random
         self._layout = torch.channels_last if channels_last and len(shape) == 3 else torch.contiguous_format
         self._batch: tuple[Tensor, Tensor] | None = None
 
@@ -90,7 +116,5 @@ class SyntheticBatches:
             yield self._batch
 
     def _make(self, batch_size: int) -> tuple[Tensor, Tensor]:
-        random = torch.Generator(self._device).manual_seed(self._seed)
-        samples = torch.randn(batch_size, *self._shape, device=self._device, generator=random)
-        labels = torch.randint(self._num_classes, (batch_size,), device=self._device, generator=random)
-        return samples.contiguous(memory_format=self._layout), labels
+        samples = torch.randn(batch_size, *self._shape, device=self._random.device, generator=self._random)
+        return samples.contiguous(memory_format=self._layout), self._targets_of(batch_size)

@@ -1,8 +1,8 @@
-"""Split: the samples and labels of one part of a dataset, in memory."""
+"""Split: one part of a dataset: whole in memory, or stored on disk and read sample by sample."""
 
 import hashlib
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,15 +12,61 @@ SplitName = Literal["train", "eval"]
 
 @dataclass(frozen=True)
 class Split:
-    """Samples as stored, labels, and how stored values become model inputs: (value − offset) / scale."""
+    """Samples as stored, labels, and how stored values become model inputs: (value − offset) / scale.
+
+    Offset and scale are the same for all values, or one per channel.
+    """
 
     samples: NDArray[Any]
     labels: NDArray[np.int64]
-    offset: float = 0.0
-    scale: float = 1.0
+    offset: float | NDArray[np.float32] = 0.0
+    scale: float | NDArray[np.float32] = 1.0
+
+    @property
+    def sample_shape(self) -> tuple[int, ...]:
+        """The shape of one sample."""
+        return tuple(self.samples.shape[1:])
 
     def fingerprint(self) -> str:
         """A checksum of every sample and label: the same data give the same one anywhere."""
         digest = hashlib.sha256(np.ascontiguousarray(self.samples).data)
         digest.update(np.ascontiguousarray(self.labels).data)
         return digest.hexdigest()[:16]
+
+
+class StoredSplit(Protocol):
+    """Samples on disk, read one by one, by any process; and how stored values become model inputs, channel by channel.
+
+    `labels` are those of all samples: class numbers, or boxes padded to the same count for each sample.
+    """
+
+    @property
+    def labels(self) -> NDArray[Any]: ...
+
+    @property
+    def sample_shape(self) -> tuple[int, ...]: ...
+
+    @property
+    def offset(self) -> NDArray[np.float32]: ...
+
+    @property
+    def scale(self) -> NDArray[np.float32]: ...
+
+    def __len__(self) -> int: ...
+
+    def read(self, index: int, augmentation: str, seed: int) -> NDArray[Any]:
+        """Sample `index`, changed at random as the kind of augmentation and the seed say; seed 0 leaves it as it is."""
+        ...
+
+    def fingerprint(self) -> str:
+        """A checksum that tells other data apart without reading all of them."""
+        ...
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is wrong with a file of a dataset, and at which of its samples, where that can be told."""
+
+    file: str
+    index: int | None
+    what: str

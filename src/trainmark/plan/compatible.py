@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from trainmark.plan.device_defaults import FOR_BLOCKS, SCALED, differing, reasons_against_graph
+from trainmark.plan.device_defaults import FOR_BLOCKS, SCALED, differing, has_fixed_shapes, reasons_against_graph
 from trainmark.spec.config import RunConfig, TrainConfig
 from trainmark.spec.errors import PlanError
 from trainmark.spec.layout import SPLITTING
@@ -23,7 +23,7 @@ def check_compatible(config: RunConfig, workers: int, site: Site) -> None:
         *_wire(train),
         *_optimizer(train),
         *_memory(train, site),
-        *_speed(train, workers, site),
+        *_speed(config, workers, site),
         *_data(config),
     ):
         raise PlanError(refusal)
@@ -193,13 +193,16 @@ def _memory(train: TrainConfig, site: Site) -> Iterator[str]:
         )
 
 
-def _speed(train: TrainConfig, workers: int, site: Site) -> Iterator[str]:
+def _speed(config: RunConfig, workers: int, site: Site) -> Iterator[str]:
+    train = config.train
     if train.cuda_graph and not site.has_accelerators:
         yield "CUDA graphs need a GPU, but the site has none. Leave train.cuda_graph out."
-    elif train.cuda_graph and (reasons := reasons_against_graph(train, workers)):
+    elif train.cuda_graph and (reasons := reasons_against_graph(config.model, train, workers)):
         yield f"The step cannot be one CUDA graph: {reasons[0]}. Choose --set train.cuda_graph=false."
     if train.compiler == "none":
         return
+    if not has_fixed_shapes(config.model):
+        yield f"Shapes inside {config.model} depend on the data. Choose --set train.compiler=none."
     for key, chosen, only in differing(train, {"parallel": "data", "recompute": False}):
         yield (
             f"{train.compiler} compiles the whole model, which train.{key}={chosen} takes apart. "
@@ -213,13 +216,17 @@ def _speed(train: TrainConfig, workers: int, site: Site) -> Iterator[str]:
 
 
 def _data(config: RunConfig) -> Iterator[str]:
+    known, chosen_change = DATASETS.constant(config.dataset, "AUGMENTATIONS"), config.train.augmentation
+    if known is not None and chosen_change not in known:
+        yield (
+            f"The dataset {config.dataset} cannot be changed by {chosen_change}. "
+            f"Choose --set train.augmentation={known[-1]}."
+        )
     if not getattr(DATASETS.load(config.dataset), "is_synthetic", False):
         return
-    if config.train.augmentation != "none":
-        yield "Synthetic images are never changed. Choose --set train.augmentation=none."
     shape, arguments = MODELS.constant(config.model, "INPUT_SHAPE"), MODELS.arguments(config.model) or {}
     for key, most in (
-        ("channels", shape and shape[0]),
+        ("channels", config.model_settings.get("channels", shape and shape[0])),
         ("num_classes", config.model_settings.get("num_classes", arguments.get("num_classes"))),
     ):
         chosen = config.data.get(key)

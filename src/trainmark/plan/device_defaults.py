@@ -26,21 +26,30 @@ def fill_defaults(config: RunConfig, workers: int, site: Site) -> RunConfig:
     filled = train.model_copy(
         update={
             "precision": train.precision or default_precision(site),
-            "compiler": train.compiler or default_compiler(train, site),
+            "compiler": train.compiler or default_compiler(config.model, train, site),
         }
     )
     layout = train.memory_format or default_layout(config.model, filled, site)
     filled = filled.model_copy(update={"memory_format": layout})
     graph = train.cuda_graph
     if graph is None:
-        graph = site.has_accelerators and not reasons_against_graph(filled, workers)
-    launch = config.launch.model_copy(update={"allocator": config.launch.allocator or default_allocator(site)})
+        graph = site.has_accelerators and not reasons_against_graph(config.model, filled, workers)
+    launch = config.launch
+    readers = default_loader_workers(site) if launch.loader_workers is None else launch.loader_workers
+    allocator = launch.allocator or default_allocator(site)
+    launch = launch.model_copy(update={"allocator": allocator, "loader_workers": readers})
     return config.model_copy(update={"train": filled.model_copy(update={"cuda_graph": graph}), "launch": launch})
 
 
 def default_allocator(site: Site) -> Literal["tcmalloc", "keep"]:
     """tcmalloc where the nodes have it; else glibc, told to keep what is freed. With accelerators it hardly matters."""
     return "tcmalloc" if "tcmalloc" in site.allocators and not site.has_accelerators else "keep"
+
+
+def default_loader_workers(site: Site) -> int:
+    """Beside an accelerator, a reader on each of the worker's cores, up to eight; on CPUs one beside the training."""
+    cores = min(len(slot.cores) for group in site.groups for slot in group.slots)
+    return min(8, cores) if site.has_accelerators else 1
 
 
 def default_layout(model: str, train: TrainConfig, site: Site) -> str:
@@ -56,9 +65,14 @@ def default_precision(site: Site) -> str:
     return "bf16-mixed" if all(group.bf16 for group in site.groups) else "fp16-mixed"
 
 
-def default_compiler(train: TrainConfig, site: Site) -> str:
+def default_compiler(model: str, train: TrainConfig, site: Site) -> str:
     """Inductor on accelerators, where it can be; on CPUs compiling costs a minute and gains nothing."""
-    whole = train.parallel == "data" and train.precision != "int8" and train.memory_format != "onednn"
+    whole = (
+        has_fixed_shapes(model)
+        and train.parallel == "data"
+        and train.precision != "int8"
+        and train.memory_format != "onednn"
+    )
     return "inductor" if site.has_accelerators and whole and not train.recompute else "none"
 
 
@@ -70,9 +84,15 @@ def differing(train: TrainConfig, needed: Mapping[str, str | bool]) -> Iterator[
             yield key, str(chosen).lower(), str(only).lower()
 
 
-def reasons_against_graph(train: TrainConfig, workers: int) -> list[str]:
+def has_fixed_shapes(model: str) -> bool:
+    """Whether all tensors of a model have shapes that do not depend on the data; its module says where not."""
+    return MODELS.constant(model, "CAPTURABLE") is not False
+
+
+def reasons_against_graph(model: str, train: TrainConfig, workers: int) -> list[str]:
     """Why the whole step cannot be replayed as one CUDA graph; nothing where it can."""
     against = {
+        f"shapes inside {model} depend on the data": not has_fixed_shapes(model),
         f"{workers} workers exchange gradients inside the step": workers > 1,
         f"{train.precision} looks at the gradients before each step": train.precision in SCALED,
         "int8 draws random numbers on the host": train.precision == "int8",

@@ -19,7 +19,9 @@ from trainmark.spec.registries import (
     OPTIMIZERS,
     PARALLEL,
     PRECISIONS,
+    QUALITIES,
     SCHEDULES,
+    TASKS,
 )
 from trainmark.spec.registry import closest
 from trainmark.spec.site import Site
@@ -90,11 +92,13 @@ def resolve_config(choices: list[Choices]) -> RunConfig:
         raise ConfigError(f"workload and size are names, but got {named['workload']!r} and {named['size']!r}.")
     size = find_size(named["workload"], named["size"])
     merged = _merge(_defaults_of(size, user) | named, user)
-    config = _validate(RunConfig, merged, choices, ())
+    config = validated(RunConfig, merged, choices, ())
     _check_names(config)
     _check_model_settings(config, choices)
-    settings = _validate(DATASETS.load(config.dataset).Settings, _shaped(config), choices, ("data",))
-    return config.model_copy(update={"data": settings.model_dump(exclude_none=True)})
+    settings = validated(DATASETS.load(config.dataset).Settings, _shaped(config), choices, ("data",))
+    config = config.model_copy(update={"data": _located(settings.model_dump(exclude_none=True))})
+    _check_task(config, size)
+    return config
 
 
 def _defaults_of(size: WorkloadSize, user: dict[str, Any]) -> dict[str, Any]:
@@ -107,6 +111,7 @@ def _defaults_of(size: WorkloadSize, user: dict[str, Any]) -> dict[str, Any]:
         "model_settings": dict(size.model_settings) if same_model else {},
         "dataset": size.dataset,
         "data": dict(size.data_settings) if same_dataset else {},
+        "quality": size.quality,
         "train": recipe,
         "evaluate": {"target_quality": size.target_quality, "exponent": size.exponent},
     }
@@ -118,6 +123,7 @@ def _check_names(config: RunConfig) -> None:
     for registry, name in (
         (MODELS, config.model),
         (DATASETS, config.dataset),
+        (QUALITIES, config.quality),
         (OPTIMIZERS, train.optimizer),
         (SCHEDULES, train.schedule),
         (PRECISIONS, train.precision),
@@ -139,12 +145,35 @@ def _check_model_settings(config: RunConfig, choices: list[Choices]) -> None:
             raise ConfigError(f"{source}: the model '{config.model}' has no setting '{key}'.{hint}")
 
 
+def _located(data: dict[str, Any]) -> dict[str, Any]:
+    """The dataset's settings, with a path that means the same wherever ranks work."""
+    return {**data, "path": str(Path(data["path"]).expanduser().resolve())} if "path" in data else data
+
+
+def _check_task(config: RunConfig, size: WorkloadSize) -> None:
+    """Model and dataset are fit for what the workload learns, and real data are where they were said to be."""
+    for registry, name in ((MODELS, config.model), (DATASETS, config.dataset)):
+        task = registry.constant(name, "TASK") or "classification"
+        if size.task in TASKS and task not in (size.task, "any"):  # of a plug-in's own task we know nothing
+            raise ConfigError(
+                f"The {registry.kind} '{name}' is made for {task}, but {config.workload} is {size.task}. "
+                f"Choose another {registry.kind}, or a workload of {task}: trainmark list workloads."
+            )
+    if size.real_data and config.dataset == size.dataset and "path" not in config.data:
+        raise ConfigError(
+            f"{config.workload} in size {config.size} trains on real data, but nobody said where they lie. Choose "
+            f"--set data.path=DIR (docs/workloads/{config.workload}.md tells how to get them), --size tiny, or "
+            "--set dataset=synthetic to measure speed alone."
+        )
+
+
 def _shaped(config: RunConfig) -> dict[str, Any]:
     """The dataset's settings; a shape that a synthetic one leaves open is the model's own."""
     shape = MODELS.constant(config.model, "INPUT_SHAPE")
     if not getattr(DATASETS.load(config.dataset), "is_synthetic", False) or shape is None:
         return dict(config.data)
-    return dict(zip(("channels", "height", "width"), shape, strict=True)) | config.data
+    given = {key: value for key, value in config.model_settings.items() if key in ("channels", "num_classes")}
+    return dict(zip(("channels", "height", "width"), shape, strict=True)) | given | config.data
 
 
 def _merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
@@ -155,9 +184,10 @@ def _merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
     return merged
 
 
-def _validate(
+def validated(
     model: type[BaseModelT], values: dict[str, Any], choices: list[Choices], prefix: tuple[str, ...]
 ) -> BaseModelT:
+    """The record that the values make; an error in one line that names the wrong one and where it came from."""
     try:
         return model.model_validate(values)
     except ValidationError as error:

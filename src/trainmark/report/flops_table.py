@@ -1,24 +1,89 @@
 """FLOP counts of a model on a terminal."""
 
+from math import prod
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from trainmark.spec.units import with_prefix
+from trainmark.report.console import result_console
+from trainmark.spec.units import show_bytes, with_prefix
 
 
-def print_flops(counts: dict[str, Any]) -> None:
-    """One table a convention: operators, then forward and training totals."""
-    console = Console()
-    shape = " × ".join(str(n) for n in counts["input_shape"])
-    console.print(f"{counts['model']}, input {shape}: {counts['parameters']:,} parameters, FLOPs per sample")
+def print_flops(counts: dict[str, Any], *, layers: bool) -> None:
+    """What one input costs: totals, one table of operators a convention, and the layers where they are wanted."""
+    console = result_console()
+    console.print(
+        f"{counts['model']}, input {_shape(counts['input_shape'])}: {counts['parameters']:,} parameters, "
+        "FLOPs per sample"
+    )
+    console.print(
+        f"kept for the backward pass: {show_bytes(counts['activation_bytes'])} a sample in fp32; "
+        f"arithmetic intensity: {counts['arithmetic_intensity']:.4g} FLOP/byte (forward, one sample, fp32)"
+    )
     for convention, count in counts["conventions"].items():
-        console.print(f"\n[bold]{convention}[/bold]: {count['rule']}")
-        table = Table("operator, in one training step", "", box=None, pad_edge=False)
-        for operator, flop in sorted(count["operators"].items(), key=lambda item: -item[1]):
-            table.add_row(operator, with_prefix(flop, "FLOP"))
-        table.add_section()
-        for name in ("forward", "training", "training_plain_3x"):
-            table.add_row(name, with_prefix(count[name], "FLOP"), style="bold")
-        console.print(table)
+        _print_convention(convention, count, console)
+    if layers:
+        console.print("\n[bold]layers[/bold]: FLOPs by the exact convention; bytes for one sample in fp32")
+        console.print(_layers(counts["layers"]))
+
+
+def print_flops_by_input(counts: list[dict[str, Any]]) -> None:
+    """FLOPs as a function of the input's size: one row for each input."""
+    console = result_console()
+    console.print(f"{counts[0]['model']}: {counts[0]['parameters']:,} parameters, FLOPs per sample")
+    table = Table(box=None, pad_edge=False)
+    table.add_column("input")
+    for heading in ("pixels", "exact, forward", "exact, training", "training per pixel", "ai500, training"):
+        table.add_column(heading, justify="right")
+    for heading in ("kept activations", "FLOP/byte"):
+        table.add_column(heading, justify="right")
+    for count in counts:
+        exact, ai500 = (count["conventions"][name] for name in ("exact", "ai500"))
+        pixels = prod(count["input_shape"][1:])
+        table.add_row(
+            _shape(count["input_shape"]),
+            with_prefix(pixels, "").strip(),
+            *(with_prefix(exact[key], "FLOP") for key in ("forward", "training")),
+            with_prefix(exact["training"] / pixels, "FLOP"),
+            with_prefix(ai500["training"], "FLOP"),
+            show_bytes(count["activation_bytes"]),
+            f"{count['arithmetic_intensity']:.4g}",
+        )
+    console.print(table)
+
+
+def _print_convention(name: str, count: dict[str, Any], console: Console) -> None:
+    console.print(f"\n[bold]{name}[/bold]: {count['rule']}")
+    table = Table("operator", box=None, pad_edge=False)
+    for heading in ("forward", "training"):
+        table.add_column(heading, justify="right")
+    for operator, flop in sorted(count["operators"].items(), key=lambda item: -item[1]):
+        forward = count["operators_forward"].get(operator)
+        table.add_row(operator, with_prefix(forward, "FLOP") if forward else "", with_prefix(flop, "FLOP"))
+    table.add_section()
+    for row, figures in (("total", count), ("each proposal", count.get("per_proposal"))):
+        if figures:
+            table.add_row(row, *(with_prefix(figures[key], "FLOP") for key in ("forward", "training")), style="bold")
+    table.add_row("3 × forward", "", with_prefix(count["training_plain_3x"], "FLOP"))
+    console.print(table)
+
+
+def _layers(rows: list[dict[str, Any]]) -> Table:
+    table = Table("layer", "output", box=None, pad_edge=False)
+    for heading in ("parameters", "forward", "training", "kept activations", "FLOP/byte"):
+        table.add_column(heading, justify="right")
+    for row in rows:
+        table.add_row(
+            f"{row['layer']} {row['kind']}",
+            _shape(row["output_shape"]),
+            f"{row['parameters']:,}",
+            *(with_prefix(row[key], "FLOP") for key in ("forward", "training")),
+            show_bytes(row["activation_bytes"]),
+            f"{row['arithmetic_intensity']:.3g}",
+        )
+    return table
+
+
+def _shape(shape: list[int]) -> str:
+    return " × ".join(map(str, shape))

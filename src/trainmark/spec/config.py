@@ -36,7 +36,9 @@ class TrainConfig(StrictSection):
     epochs: int = Field(ge=1, description="passes over the member's bootstrap")
     batch_size: int = Field(ge=1, description="samples of one forward and backward pass of a worker")
     accumulation: int = Field(1, ge=1, description="passes whose gradients are summed into one step")
-    augmentation: Literal["none", "flip-shift"] = Field("none", description="random change of each training image")
+    augmentation: Literal["none", "flip-shift", "crop", "crop-colour"] = Field(
+        "none", description="random change of each training image"
+    )
     batch_norm: Literal["worker", "synchronised"] = Field(
         "worker", description="whose samples batch normalisation takes its statistics from"
     )
@@ -118,6 +120,9 @@ class LaunchConfig(StrictSection):
     allocator: Literal["keep", "system", "tcmalloc", "jemalloc"] | None = Field(
         None, description="keep: glibc keeps freed memory (fewer page faults); system: leave it; default: the fastest"
     )
+    loader_workers: int | None = Field(
+        None, ge=0, description="processes per worker that read ahead; 0: it reads itself; default: by its cores"
+    )
     checkpoint_epochs: int = Field(1, ge=0, description="epochs between checkpoints; 0 writes none")
     checkpoint_steps: int = Field(0, ge=0, description="steps between checkpoints within an epoch; 0 writes none")
 
@@ -140,6 +145,7 @@ class RunConfig(StrictSection):
     model_settings: dict[str, Setting] = Field(default_factory=dict, description="arguments of the model's builder")
     dataset: str = Field(description="name from `trainmark list datasets`")
     data: dict[str, Setting] = Field(default_factory=dict, description="settings of the dataset")
+    quality: str = Field(description="name from `trainmark list qualities`")
     train: TrainConfig
     evaluate: EvaluateConfig
     launch: LaunchConfig = LaunchConfig()

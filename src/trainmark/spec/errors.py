@@ -23,6 +23,10 @@ class PlanError(TrainmarkError):
     """Choices that cannot be placed on the site (Eq. 5, slots, cores)."""
 
 
+class DataError(TrainmarkError):
+    """A dataset that is not there, or a file of it that cannot be read."""
+
+
 class RunNotFoundError(TrainmarkError):
     """A run id, prefix or path that names no stored run, or several."""
 

@@ -4,7 +4,10 @@ from trainmark.spec.registry import Registry
 
 WORKLOADS = Registry(
     "workload",
-    {"image-classification": "trainmark.workloads.image_classification:WORKLOAD"},
+    {
+        "image-classification": "trainmark.workloads.image_classification:WORKLOAD",
+        "extreme-weather": "trainmark.workloads.extreme_weather:WORKLOAD",
+    },
     group="trainmark.workloads",
 )
 
@@ -13,8 +16,19 @@ MODELS = Registry(
     {
         "resnet-tiny": "trainmark.workloads.models.resnet_tiny:build",
         "resnet18": "trainmark.workloads.models.resnet18:build",
+        "resnet34": "trainmark.workloads.models.resnet34:build",
         "resnet50-v1": "trainmark.workloads.models.resnet50:build_v1",
         "resnet50-v1.5": "trainmark.workloads.models.resnet50:build_v1_5",
+        "resnet101-v1": "trainmark.workloads.models.resnet101:build_v1",
+        "resnet101-v1.5": "trainmark.workloads.models.resnet101:build_v1_5",
+        "resnext50-32x4d": "trainmark.workloads.models.resnext50_32x4d:build",
+        "wide-resnet50-2": "trainmark.workloads.models.wide_resnet50_2:build",
+        "wide-resnet101-2": "trainmark.workloads.models.wide_resnet101_2:build",
+        "alexnet": "trainmark.workloads.models.alexnet:build",
+        "vgg16": "trainmark.workloads.models.vgg16:build",
+        "densenet121": "trainmark.workloads.models.densenet121:build",
+        "vit-small": "trainmark.workloads.models.vit_small:build",
+        "faster-rcnn": "trainmark.workloads.models.faster_rcnn:build",
     },
     group="trainmark.models",
 )
@@ -22,6 +36,10 @@ MODELS = Registry(
 DATASETS = Registry(
     "dataset",
     {
+        "cifar10": "trainmark.data.datasets.cifar10:Cifar10",
+        "extreme-weather": "trainmark.data.datasets.extreme_weather:ExtremeWeather",
+        "imagenet": "trainmark.data.datasets.imagenet:Imagenet",
+        "pacs": "trainmark.data.datasets.pacs:Pacs",
         "shapes": "trainmark.data.datasets.shapes:Shapes",
         "synthetic": "trainmark.data.datasets.synthetic:Synthetic",
     },
@@ -30,13 +48,20 @@ DATASETS = Registry(
 
 TASKS = Registry(
     "task",
-    {"classification": "trainmark.workloads.tasks.classification:Classification"},
+    {
+        "classification": "trainmark.workloads.tasks.classification:Classification",
+        "detection": "trainmark.workloads.tasks.detection:Detection",
+    },
     group="trainmark.tasks",
 )
 
 QUALITIES = Registry(
     "quality",
-    {"top1": "trainmark.workloads.quality.top1:Top1"},
+    {
+        "map50": "trainmark.workloads.quality.map50:Map50",
+        "map50-nms": "trainmark.workloads.quality.map50_nms:Map50Nms",
+        "top1": "trainmark.workloads.quality.top1:Top1",
+    },
     group="trainmark.qualities",
 )
 

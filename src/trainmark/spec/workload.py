@@ -19,6 +19,7 @@ class WorkloadSize:
     recipe: Mapping[str, Setting]
     model_settings: Mapping[str, Setting] = field(default_factory=dict)
     data_settings: Mapping[str, Setting] = field(default_factory=dict)
+    real_data: bool = False  # data.path must say where they lie: generated ones would not be this workload
 
 
 @dataclass(frozen=True)

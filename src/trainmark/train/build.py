@@ -2,12 +2,11 @@
 
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import nn
 
-from trainmark.data.batches import Batches, ResidentBatches, SyntheticBatches
 from trainmark.data.bootstrap import read_counts
 from trainmark.spec.config import RunConfig
 from trainmark.spec.job_record import JobRecord
@@ -29,6 +28,7 @@ from trainmark.spec.seeds import Purpose, stream
 from trainmark.train.activations import offloading, recompute_layers
 from trainmark.train.arithmetic import Arithmetic
 from trainmark.train.event_log import EventLog
+from trainmark.train.open_data import open_data
 from trainmark.train.parallelism import Parts
 from trainmark.train.peers import Peers
 from trainmark.train.process_group import replica_peers
@@ -38,32 +38,22 @@ from trainmark.workloads.find import find_size
 from trainmark.workloads.flops.count import count_model
 
 
-class Data(NamedTuple):
-    """What the batches of a rank are made from."""
-
-    sample_shape: tuple[int, ...]
-    train: Batches
-    kept: ResidentBatches | None
-    evaluation: ResidentBatches | None
-
-
 def build_trainee(record: JobRecord, rank: Rank, workers: Peers, attempt: AttemptFolder, log: EventLog) -> Trainee:
     """Data, model, optimizer and all that trains them on this rank; what was chosen stands in the events."""
     config, train, device = record.config, record.config.train, workers.device
-    size = find_size(config.workload, config.size)
     counts = read_counts(record.folder, record.job.member)
-    data = _open_data(config, record.job.member, device, int(counts.sum()), log)
+    data = open_data(record, device, int(counts.sum()), log)
     arithmetic = PRECISIONS.load(_chosen(train.precision))(device, train)
     layout = layout_of(train, workers.size)
     replicas = replica_peers(workers, layout)
     communicator = COMMUNICATION.load(train.communication)(_joined(train.parallel, replicas), train)
-    task = TASKS.load(size.task)
+    task = TASKS.load(find_size(config.workload, config.size).task)
     parts = Parts(
         settings=train,
         layout=layout,
         workers=workers,
         replicas=replicas,
-        loss=task.loss,
+        task=task,
         arithmetic=_with_offloading(arithmetic, config, attempt),
         communicator=communicator,
         sample_shape=data.sample_shape,
@@ -89,7 +79,7 @@ def build_trainee(record: JobRecord, rank: Rank, workers: Peers, attempt: Attemp
         optimizer=optimizer,
         schedule=SCHEDULES.load(train.schedule),
         task=task,
-        quality=QUALITIES.load(size.quality),
+        quality=QUALITIES.load(config.quality),
         train_batches=data.train,
         kept_batches=data.kept,
         eval_batches=data.evaluation,
@@ -132,25 +122,6 @@ def engine_facts(
         "stages": layout_of(train, workers).stages,
         "global_batch": global_batch(train, workers),
     }
-
-
-def _open_data(config: RunConfig, member: int, device: torch.device, draws: int, log: EventLog) -> Data:
-    dataset_class = DATASETS.load(config.dataset)
-    dataset = dataset_class(dataset_class.Settings.model_validate(config.data))
-    channels_last = image_layout(config.train) == torch.channels_last
-    if getattr(dataset, "is_synthetic", False):
-        seed = int(stream(config.seed, member, Purpose.SYNTHETIC).integers(2**62))
-        made_up = SyntheticBatches(
-            dataset.sample_shape, dataset.settings.num_classes, device, seed, channels_last=channels_last
-        )
-        log.write("data_ready", dataset=config.dataset, draws=draws, fingerprint="synthetic", synthetic=True)
-        return Data(dataset.sample_shape, made_up, None, None)
-    train_split, eval_split = dataset.load("train"), dataset.load("eval")
-    fingerprint = f"{train_split.fingerprint()}-{eval_split.fingerprint()}"
-    log.write("data_ready", dataset=config.dataset, draws=draws, fingerprint=fingerprint, synthetic=False)
-    kept = ResidentBatches(train_split, device, channels_last=channels_last)
-    evaluation = ResidentBatches(eval_split, device, channels_last=channels_last)
-    return Data(tuple(train_split.samples.shape[1:]), kept, kept, evaluation)
 
 
 def _part_from_other_ranks(seed: int, member: int, rank: int) -> None:

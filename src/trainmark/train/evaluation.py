@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from trainmark.data.batches import ResidentBatches
+from trainmark.data.batches import KnownBatches
 from trainmark.data.epochs import Order
 from trainmark.spec.files import write_atomically
 from trainmark.train.event_log import EventLog
@@ -49,7 +49,7 @@ def write_predictions(trainee: Trainee, path: Path) -> None:
 
 
 def _with_labels(
-    trainee: Trainee, model: nn.Module, batches: ResidentBatches, indices: Order, name: str
+    trainee: Trainee, model: nn.Module, batches: KnownBatches, indices: Order, name: str
 ) -> dict[str, NDArray[Any]]:
     return {
         f"{name}_indices": indices,
@@ -58,7 +58,7 @@ def _with_labels(
     }
 
 
-def _predict(trainee: Trainee, model: nn.Module, batches: ResidentBatches, indices: Order) -> NDArray[np.float32]:
+def _predict(trainee: Trainee, model: nn.Module, batches: KnownBatches, indices: Order) -> NDArray[np.float32]:
     """The predictions for `indices`, in their order: each worker makes a run of them, all get them all."""
     shares = np.array_split(indices, trainee.workers)
     mine = shares[trainee.rank]
@@ -66,7 +66,7 @@ def _predict(trainee: Trainee, model: nn.Module, batches: ResidentBatches, indic
     model.eval()
     with torch.inference_mode(), trainee.arithmetic.forward():
         parts = [
-            trainee.task.predictions(model(samples))
+            trainee.task.predictions(model, samples)
             for samples in batches.in_order(some, trainee.config.evaluate.batch_size)
         ]
     model.train()

@@ -12,6 +12,7 @@ from trainmark.spec.layout import ParallelLayout
 from trainmark.train.arithmetic import Arithmetic
 from trainmark.train.communicator import Communicator
 from trainmark.train.peers import Peers
+from trainmark.workloads.task import Task
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,7 @@ class Parts:
     layout: ParallelLayout
     workers: Peers
     replicas: Peers
-    loss: Callable[[Tensor, Tensor], Tensor]
+    task: Task
     arithmetic: Arithmetic
     communicator: Communicator
     sample_shape: tuple[int, ...]

@@ -9,13 +9,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from trainmark.data.batches import Batches, ResidentBatches
+from trainmark.data.batches import Batches, KnownBatches
 from trainmark.spec.config import RunConfig
 from trainmark.spec.layout import ParallelLayout
 from trainmark.train.arithmetic import Arithmetic
 from trainmark.train.communicator import Communicator
 from trainmark.train.learning_rate import Schedule
 from trainmark.train.parallelism import Parallelism
+from trainmark.workloads.task import Task
 
 Step = Callable[[Tensor, Tensor], Tensor]
 
@@ -36,8 +37,8 @@ class Trainee:
     arithmetic: Arithmetic
     optimizer: torch.optim.Optimizer
     schedule: Schedule
-    task: Any
+    task: Task
     quality: Any
     train_batches: Batches
-    kept_batches: ResidentBatches | None  # the training samples, to predict those that are out of bag
-    eval_batches: ResidentBatches | None  # None where data are synthetic: there is nothing to evaluate
+    kept_batches: KnownBatches | None  # the training samples, to predict those that are out of bag
+    eval_batches: KnownBatches | None  # None where data are synthetic: there is nothing to evaluate

@@ -1,5 +1,7 @@
 """AI500's business application: images into classes, scored by top-1 accuracy."""
 
+from dataclasses import replace
+
 from trainmark.spec.workload import Workload, WorkloadSize
 
 TINY = WorkloadSize(
@@ -27,4 +29,60 @@ TINY = WorkloadSize(
     },
 )
 
-WORKLOAD = Workload(sizes={"tiny": TINY})
+# AI500, Table 4; the recipe is that of Goyal et al. 2017: 0.1 at 256 images, five epochs of warm-up.
+FULL = WorkloadSize(
+    model="resnet50-v1.5",
+    dataset="imagenet",
+    task="classification",
+    quality="top1",
+    target_quality=0.763,
+    exponent=5,
+    model_settings={"num_classes": 1000},
+    real_data=True,
+    recipe={
+        "epochs": 90,
+        "batch_size": 256,
+        "optimizer": "sgd",
+        "learning_rate": 0.1,
+        "reference_batch_size": 256,
+        "momentum": 0.9,
+        "weight_decay": 1e-4,
+        "schedule": "polynomial",
+        "warmup_epochs": 5,
+        "decay_power": 2.0,
+        "augmentation": "crop",
+    },
+)
+
+# PyTorch on CPUs: 128 images a rank, the rate grows with the ranks; no published target, so these are ours.
+CIFAR10 = WorkloadSize(
+    model="resnet34",
+    dataset="cifar10",
+    task="classification",
+    quality="top1",
+    target_quality=0.75,
+    exponent=5,
+    model_settings={"num_classes": 10},
+    real_data=True,
+    recipe={
+        "epochs": 30,
+        "batch_size": 128,
+        "optimizer": "sgd",
+        "learning_rate": 0.05,
+        "reference_batch_size": 128,
+        "momentum": 0.9,
+        "weight_decay": 5e-4,
+        "schedule": "polynomial",
+        "warmup_epochs": 2,
+        "decay_power": 1.0,
+    },
+)
+PACS = replace(
+    CIFAR10,
+    dataset="pacs",
+    target_quality=0.60,
+    model_settings={"num_classes": 7},
+    recipe={**CIFAR10.recipe, "batch_size": 32, "reference_batch_size": 32, "augmentation": "crop-colour"},
+)
+
+WORKLOAD = Workload(sizes={"tiny": TINY, "full": FULL, "cifar10": CIFAR10, "pacs": PACS})

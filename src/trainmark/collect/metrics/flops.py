@@ -21,7 +21,8 @@ def compute(measured: Measured) -> Metric:
         return unavailable(UNIT, BETTER, NO_MEMBER)
     samples = sum(epoch.samples for member in measured.finished for epoch in member.epochs)
     counts = measured.finished[0].flop_counts()
-    per_sample = {name: float(count["training"]) for name, count in counts.items()}
+    of_members = [member.training_flop_per_sample() for member in measured.finished]
+    per_sample = {name: float(np.mean([of_member[name] for of_member in of_members])) for name in counts}
     values = {name: flops_score(flop, samples, measured.training_s) for name, flop in per_sample.items()}
     of_epochs = _epoch_flops(measured, per_sample[CONVENTION])
     return Metric(
@@ -37,6 +38,7 @@ def compute(measured: Measured) -> Metric:
             "by_convention": values,
             "training_flop_per_sample": per_sample,
             "operators": {name: count["operators"] for name, count in counts.items()},
+            "proposals_per_image": float(np.mean([member.proposals_per_image for member in measured.finished])),
             "samples": samples,
             "training_s": measured.training_s,
         },

@@ -14,16 +14,13 @@ def compute(measured: Measured) -> Metric:
         return unavailable(UNIT, BETTER, NO_MEMBER)
     if measured.is_synthetic:
         return unavailable(UNIT, BETTER, SYNTHETIC)
-    loaded = [member.load_predictions() for member in measured.finished]
-    combined = measured.quality.combine([arrays["eval_predictions"] for arrays in loaded])
-    labels = loaded[0]["eval_labels"]
-    score = measured.quality.score(combined, labels)
+    combined, labels = measured.ensemble
     return Metric(
-        value=score,
-        ci95=measured.quality.interval(score, len(labels)),
+        value=measured.quality.score(combined, labels),
+        ci95=measured.quality.interval(combined, labels),
         unit=UNIT,
         better=BETTER,
         status="measured",
         n=len(labels),
-        detail={"members": len(loaded), "of_members": measured.plan.members},
+        detail={"members": len(measured.finished), "of_members": measured.plan.members},
     )

@@ -1,6 +1,10 @@
 """The ensemble's quality on training samples, each predicted only by members that have not seen it."""
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from trainmark.collect.measured import Measured
 from trainmark.collect.reasons import NO_MEMBER, SYNTHETIC
@@ -20,28 +24,34 @@ def compute(measured: Measured) -> Metric:
         return unavailable(UNIT, BETTER, "not measured: evaluate.out_of_bag is false")
     if measured.config.ensemble.bootstrap == "none":
         return unavailable(UNIT, BETTER, "without a bootstrap every member sees every sample")
-    predictions_of: dict[int, list[np.ndarray]] = {}
-    labels: dict[int, int] = {}
-    for member in measured.finished:
-        arrays = member.load_predictions()
-        for index, prediction, label in zip(
-            arrays["oob_indices"].tolist(),
-            arrays["oob_predictions"],
-            arrays["oob_labels"].tolist(),
-            strict=True,
-        ):
-            predictions_of.setdefault(index, []).append(prediction)
-            labels[index] = label
-    if not predictions_of:
+    names = ("oob_indices", "oob_predictions", "oob_labels")
+    parts = [[arrays[name] for name in names] for arrays in (member.load_predictions() for member in measured.finished)]
+    indices, predictions, labels = (np.concatenate(part) for part in zip(*parts, strict=True))
+    if not len(indices):
         return unavailable(UNIT, BETTER, "every sample was drawn by every member")
-    combined = np.array([measured.quality.combine(predictions) for predictions in predictions_of.values()])
-    score = measured.quality.score(combined, np.array(list(labels.values())))
+    combined, rows = combine_by_sample(measured.quality.combine, indices, predictions)
     return Metric(
-        value=score,
-        ci95=measured.quality.interval(score, len(labels)),
+        value=measured.quality.score(combined, labels[rows]),
+        ci95=measured.quality.interval(combined, labels[rows]),
         unit=UNIT,
         better=BETTER,
         status="measured",
-        n=len(labels),
-        detail={"samples_predicted": len(labels)},
+        n=len(rows),
+        detail={"samples_predicted": len(rows)},
     )
+
+
+def combine_by_sample(
+    combine: Callable[[Sequence[NDArray[Any]]], NDArray[Any]], indices: NDArray[np.int64], predictions: NDArray[Any]
+) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """For each sample, by rising index: all predictions of it, combined, and the first row that has its index."""
+    order = np.argsort(indices, kind="stable")
+    _, starts, counts = np.unique(indices[order], return_index=True, return_counts=True)
+    combined, places = [], []
+    # An ensemble's members are equal: samples with the same number of predictions are combined together.
+    for count in np.unique(counts):
+        having = np.flatnonzero(counts == count)
+        combined.append(combine([predictions[order[starts[having] + nth]] for nth in range(count)]))
+        places.append(having)
+    by_index = np.argsort(np.concatenate(places))
+    return np.concatenate(combined)[by_index], order[starts]

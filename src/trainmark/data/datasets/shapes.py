@@ -9,6 +9,7 @@ from pydantic import Field
 from trainmark.data.split import Split, SplitName
 from trainmark.spec.config import StrictSection
 
+AUGMENTATIONS = ("none", "flip-shift")
 IMAGE_SIZE = 32
 NUM_CLASSES = 10
 EDGE_SOFTNESS = 0.06

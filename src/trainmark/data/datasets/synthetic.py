@@ -5,6 +5,9 @@ from pydantic import Field
 from trainmark.data.split import SplitName
 from trainmark.spec.config import StrictSection
 
+TASK = "any"
+AUGMENTATIONS = ("none",)
+
 
 class SyntheticSettings(StrictSection):
     """The shape of the made-up images, and how many of them an epoch pretends to have."""

@@ -63,5 +63,5 @@ class DataParallel:
         self._parts.communicator.load(state["communicator"])
 
     def facts(self) -> dict[str, Any]:
-        """What the communicator measured."""
-        return self._parts.communicator.facts()
+        """What the communicator measured, and what the model counted."""
+        return {**self._parts.communicator.facts(), **self._parts.task.facts(self._model)}

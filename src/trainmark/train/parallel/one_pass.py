@@ -9,7 +9,7 @@ def one_pass(model: nn.Module, parts: Parts, inputs: Tensor, targets: Tensor) ->
     """Gradients are added to those of the step's earlier passes; this pass's part of the mean loss comes back."""
     scaler, passes = parts.arithmetic.scaler, parts.settings.accumulation
     with parts.arithmetic.forward():
-        loss = parts.loss(model(inputs), targets)
+        loss = parts.task.loss(model, inputs, targets)
     if passes > 1:
         loss = loss / passes
     scaled = loss if scaler is None else scaler.scale(loss)

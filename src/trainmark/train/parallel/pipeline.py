@@ -68,7 +68,7 @@ class Pipeline:
         arithmetic = self._parts.arithmetic
         with self._watch.section("busy"), arithmetic.forward():
             # In fp32, as a whole model gives its outputs to the loss.
-            loss = self._parts.loss(self._given.unpack(outputs).float(), targets)
+            loss = self._parts.task.loss_of_outputs(self._given.unpack(outputs).float(), targets)
             loss = loss / (self._micro_batches * self._parts.settings.accumulation)
             self._losses.append(loss.detach())
             return arithmetic.scaler.scale(loss) if arithmetic.scaler else loss

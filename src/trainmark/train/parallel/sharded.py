@@ -109,6 +109,10 @@ class Sharded:
             self._parts.arithmetic.scaler.load_state_dict(state["scaler"])
 
     def facts(self) -> dict[str, Any]:
+        """The time that gathering weights and averaging gradients took, and what the model counted."""
+        return {**self._waiting(), **self._parts.task.facts(self._model)}
+
+    def _waiting(self) -> dict[str, Any]:
         """The time that gathering weights and averaging gradients kept this worker from computing."""
         if self._parts.workers.device.type == "cuda":
             # The calls return at once; the waiting happens between streams, where this process has no clock.

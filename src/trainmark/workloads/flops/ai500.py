@@ -4,32 +4,18 @@ from math import prod
 from typing import Any
 
 import torch
+from torch import Tensor
+
+from trainmark.workloads.flops.attention import fast_path, forward_multiply_adds
 
 aten = torch.ops.aten
 
 Counts = dict[str, int]
 
 ELEMENT_WISE = {
-    *(
-        aten.relu,
-        aten.relu_,
-        aten.threshold,
-        aten.hardtanh,
-        aten.hardtanh_,
-        aten.leaky_relu,
-        aten.leaky_relu_,
-    ),
-    *(
-        aten.sigmoid,
-        aten.sigmoid_,
-        aten.tanh,
-        aten.tanh_,
-        aten.gelu,
-        aten.silu,
-        aten.silu_,
-        aten.hardswish,
-        aten.hardswish_,
-    ),
+    *(aten.relu, aten.relu_, aten.threshold, aten.hardtanh, aten.hardtanh_, aten.leaky_relu, aten.leaky_relu_),
+    *(aten.sigmoid, aten.sigmoid_, aten.tanh, aten.tanh_, aten.gelu, aten.silu, aten.silu_),
+    *(aten.hardswish, aten.hardswish_, aten.native_dropout),
     *(aten.add, aten.add_, aten.sub, aten.mul, aten.mul_, aten.div),
 }
 POOLING = {
@@ -56,9 +42,26 @@ def count(operator: Any, args: tuple[Any, ...], out: Any) -> Counts:
         return {"pooling": prod(args[0].shape)}
     if kind in NORMALIZATION:
         return {"normalization": prod(args[0].shape)}
-    if kind in ELEMENT_WISE and out.is_floating_point():
-        return {"element-wise": prod(out.shape)}
-    return {}
+    if kind in ELEMENT_WISE:
+        return _element_wise(out[0] if isinstance(out, tuple) else out)
+    return _attention(kind, args)
+
+
+def _element_wise(out: Tensor) -> Counts:
+    return {"element-wise": prod(out.shape)} if out.is_floating_point() else {}
+
+
+def _attention(kind: Any, args: tuple[Any, ...]) -> Counts:
+    """Attention is no row of Table 3; its products count as those of fully connected layers do."""
+    if inside := fast_path(kind, args):
+        counts = {
+            "fully connected": inside.projections + inside.attention,
+            "normalization": inside.normalised,
+            "element-wise": inside.element_wise,
+        }
+    else:
+        counts = {"fully connected": forward_multiply_adds(kind, args)}
+    return {name: flop for name, flop in counts.items() if flop}
 
 
 def _convolution(args: tuple[Any, ...], out: Any) -> Counts:

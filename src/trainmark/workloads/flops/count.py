@@ -1,74 +1,50 @@
-"""The cost of a model per sample: FLOPs by operator for each convention, counted on shapes alone."""
+"""The cost of a model per sample: FLOPs, parameters, kept activations and moved bytes, counted on shapes alone."""
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
-from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch import nn
 
 from trainmark.spec.config import Setting
 from trainmark.spec.errors import ConfigError
 from trainmark.spec.registries import MODELS
-from trainmark.workloads.flops import ai500, exact
+from trainmark.workloads.flops.recorder import Executed
+from trainmark.workloads.flops.trace import SAMPLES, Trace, top_layers, trace_training
 
-# Batch normalisation in training refuses a single value per channel, so two samples are counted and halved.
-SAMPLES = 2
-
-
-class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Sums what each convention counts for every operator that runs inside."""
-
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.exact: Counter[str] = Counter()
-        self.ai500: Counter[str] = Counter()
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        out = func(*args, **(kwargs or {}))
-        self.exact.update(exact.count(func, args, out))
-        self.ai500.update(ai500.count(func, args, out))
-        return out
+EXACT_RULE = "multiply-add = 2; convolutions and matrix products; backward as executed"
+AI500_RULE = "AI500 Table 3; the source gives forward rules only, a backward pass counts as two forward passes"
 
 
 def count_model(
     name: str, settings: Mapping[str, Setting], input_shape: tuple[int, ...] | None = None
 ) -> dict[str, Any]:
-    """Parameters and FLOPs per sample of a registered model, `forward` and `training`, for each convention."""
+    """Parameters, FLOPs by convention, kept activations and arithmetic intensity of a model, per sample and by layer.
+
+    A model whose cost depends on the data offers `dense` and `per_proposal`: its counts are those of the dense part,
+    and each convention has those of one proposal beside them.
+    """
     build = MODELS.load(name)
     shape = input_shape or default_input_shape(build)
     with torch.device("meta"):
-        model = build(**settings)
-        forward, backward = _Recorder(), _Recorder()
-        with forward:
-            outputs = _outputs_of(model, name, shape)
-        with backward:
-            outputs.sum().backward()  # type: ignore[no-untyped-call]
+        model = build(**settings).train()
+        traced = _traced(model, name, shape)
+        conventions = _conventions(traced.executed)
+        if hasattr(model, "per_proposal"):
+            _add_one_proposal(model, conventions)
+    layers = top_layers(model)
     return {
         "model": name,
         "input_shape": list(shape),
-        "parameters": sum(parameter.numel() for parameter in model.parameters()),
-        "conventions": {
-            "exact": _exact_counts(forward.exact, backward.exact),
-            "ai500": _ai500_counts(forward.ai500),
-        },
+        "parameters": _num_parameters(model),
+        "activation_bytes": sum(traced.kept_bytes.values()) // SAMPLES,
+        "moved_bytes": _moved(traced.executed),
+        "arithmetic_intensity": _intensity(traced.executed),
+        "conventions": conventions,
+        "layers": [_layer(layers[key], key, traced) for key in traced.output_shapes],
     }
-
-
-def _outputs_of(model: nn.Module, name: str, shape: tuple[int, ...]) -> Tensor:
-    try:
-        outputs: Tensor = model(torch.empty(SAMPLES, *shape))
-    except (RuntimeError, ValueError) as error:
-        reason = str(error).strip().split("\n")[0]
-        size = " × ".join(map(str, shape))
-        raise ConfigError(
-            f"The model '{name}' cannot take an input of {size}: {reason}. Choose another --input."
-        ) from error
-    return outputs
 
 
 def default_input_shape(build: Callable[..., Any]) -> tuple[int, ...]:
@@ -77,23 +53,85 @@ def default_input_shape(build: Callable[..., Any]) -> tuple[int, ...]:
     return shape
 
 
-def _exact_counts(forward: Counter[str], backward: Counter[str]) -> dict[str, Any]:
+def _traced(model: nn.Module, name: str, shape: tuple[int, ...]) -> Trace:
+    try:
+        return trace_training(model, getattr(model, "dense", model), torch.empty(SAMPLES, *shape))
+    except (RuntimeError, ValueError) as error:
+        reason = str(error).strip().split("\n")[0]
+        size = " × ".join(map(str, shape))
+        raise ConfigError(
+            f"The model '{name}' cannot take an input of {size}: {reason}. Choose another --input."
+        ) from error
+
+
+def _add_one_proposal(model: Any, conventions: dict[str, dict[str, Any]]) -> None:
+    """FLOPs of what runs once for each proposal; its gradient goes on into the dense part."""
+    pooled = torch.empty(SAMPLES, *model.pooled_shape, requires_grad=True)
+    for convention, counts in _conventions(trace_training(model, model.per_proposal, pooled).executed).items():
+        conventions[convention]["per_proposal"] = {key: counts[key] for key in ("forward", "training")}
+
+
+def _conventions(executed: Iterable[Executed]) -> dict[str, dict[str, Any]]:
+    exact: dict[str, Counter[str]] = {"forward": Counter(), "backward": Counter()}
+    table_3: Counter[str] = Counter()
+    for ran in executed:
+        exact[ran.phase].update(ran.exact)
+        if ran.phase == "forward":
+            table_3.update(ran.ai500)
+    # The source has no rule for the backward pass; it is taken as two forward passes.
+    twice = Counter({kind: 2 * flop for kind, flop in table_3.items()})
+    return {
+        "exact": _counts(exact["forward"], exact["backward"], EXACT_RULE),
+        "ai500": _counts(table_3, twice, AI500_RULE),
+    }
+
+
+def _counts(forward: Counter[str], backward: Counter[str], rule: str) -> dict[str, Any]:
     total = sum(forward.values()) / SAMPLES
     return {
         "forward": total,
         "training": total + sum(backward.values()) / SAMPLES,
         "training_plain_3x": 3 * total,
-        "operators": {name: flop / SAMPLES for name, flop in (forward + backward).items()},
-        "rule": "multiply-add = 2; convolutions and matrix products; backward as executed",
+        "operators": {kind: flop / SAMPLES for kind, flop in (forward + backward).items()},
+        "operators_forward": {kind: flop / SAMPLES for kind, flop in forward.items()},
+        "rule": rule,
     }
 
 
-def _ai500_counts(forward: Counter[str]) -> dict[str, Any]:
-    total = sum(forward.values()) / SAMPLES
+def _layer(layer: nn.Module, name: str, traced: Trace) -> dict[str, Any]:
+    """One row of the table of layers; FLOPs by the `exact` convention."""
+    executed = [ran for ran in traced.executed if ran.layer == name]
     return {
-        "forward": total,
-        "training": 3 * total,
-        "training_plain_3x": 3 * total,
-        "operators": {name: 3 * flop / SAMPLES for name, flop in forward.items()},
-        "rule": "AI500 Table 3; the source gives forward rules only, a backward pass counts as two forward passes",
+        "layer": name,
+        "kind": type(layer).__name__,
+        "output_shape": list(traced.output_shapes[name]),
+        "parameters": _num_parameters(layer),
+        "forward": _exact_flop(ran for ran in executed if ran.phase == "forward"),
+        "training": _exact_flop(executed),
+        "activation_bytes": traced.kept_bytes.get(name, 0) // SAMPLES,
+        "arithmetic_intensity": _intensity(executed),
     }
+
+
+def _num_parameters(module: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in module.parameters())
+
+
+def _exact_flop(executed: Iterable[Executed]) -> float:
+    return sum(sum(ran.exact.values()) for ran in executed) / SAMPLES
+
+
+def _moved(executed: Iterable[Executed]) -> dict[str, int]:
+    """Bytes that a forward pass reads and writes: of activations for each sample, of weights for each batch."""
+    moved = [(ran.activation_bytes, ran.weight_bytes) for ran in executed]
+    return {
+        "activations_per_sample": sum(activations for activations, _ in moved) // SAMPLES,
+        "weights_per_batch": sum(weights for _, weights in moved),
+    }
+
+
+def _intensity(executed: Iterable[Executed]) -> float:
+    """Forward FLOPs per byte moved, for a batch of one; 0 where nothing moves."""
+    ran = [each for each in executed if each.phase == "forward"]
+    moved = sum(_moved(ran).values())
+    return _exact_flop(ran) / moved if moved else 0.0

@@ -6,6 +6,8 @@ from typing import Any
 
 import torch
 
+from trainmark.workloads.flops.attention import backward_multiply_adds, fast_path, forward_multiply_adds
+
 aten = torch.ops.aten
 
 Counts = dict[str, int]
@@ -43,6 +45,7 @@ RULES: dict[Any, Callable[[tuple[Any, ...], Any], Counts]] = {
     aten.convolution: _convolution,
     aten.convolution_backward: _convolution_backward,
     aten.mm: _product(0, 1),
+    aten._int_mm: _product(0, 1),  # a layer in int8 costs what it costs in fp32
     aten.bmm: _product(0, 1),
     aten.addmm: _product(1, 2),
     aten.baddbmm: _product(1, 2),
@@ -51,5 +54,13 @@ RULES: dict[Any, Callable[[tuple[Any, ...], Any], Counts]] = {
 
 def count(operator: Any, args: tuple[Any, ...], out: Any) -> Counts:
     """FLOPs of one executed operator, by kind; empty for kinds that the convention does not count."""
-    rule = RULES.get(operator.overloadpacket)
-    return rule(args, out) if rule else {}
+    kind = operator.overloadpacket
+    if kind in RULES:
+        return RULES[kind](args, out)
+    if inside := fast_path(kind, args):
+        return {"matrix product": 2 * inside.projections, "attention": 2 * inside.attention}
+    counts = {
+        "attention": 2 * forward_multiply_adds(kind, args),
+        "attention, gradients": 2 * backward_multiply_adds(kind, args),
+    }
+    return {name: flop for name, flop in counts.items() if flop}

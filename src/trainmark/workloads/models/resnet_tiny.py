@@ -8,10 +8,10 @@ INPUT_SHAPE = (3, 32, 32)
 NUM_LAYERS = 5
 
 
-def build(num_classes: int = 10, width: int = 16) -> nn.Module:
+def build(num_classes: int = 10, width: int = 16, channels: int = 3) -> nn.Module:
     """A residual network of three blocks for 32 × 32 images; `width` channels at first, four times as many at last."""
     model = nn.Sequential(
-        convolution(3, width, 3, stride=2),
+        convolution(channels, width, 3, stride=2),
         nn.ReLU(inplace=True),
         basic_block(width, width, 1),
         basic_block(width, 2 * width, 2),

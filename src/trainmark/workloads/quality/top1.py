@@ -16,11 +16,12 @@ class Top1:
         return float(np.mean(predictions.argmax(axis=1) == labels))
 
     @staticmethod
-    def interval(score: float, num_samples: int) -> tuple[float, float]:
-        """The 95 % interval of a share seen in so many samples (Wilson 1927)."""
+    def interval(predictions: NDArray[np.floating], labels: NDArray[np.integer]) -> tuple[float, float]:
+        """The 95 % interval of the share, seen in so many samples (Wilson 1927)."""
+        share, num_samples = Top1.score(predictions, labels), len(labels)
         z2 = 1.959964**2
-        middle = (score + z2 / (2 * num_samples)) / (1 + z2 / num_samples)
-        spread = score * (1 - score) / num_samples + z2 / (4 * num_samples**2)
+        middle = (share + z2 / (2 * num_samples)) / (1 + z2 / num_samples)
+        spread = share * (1 - share) / num_samples + z2 / (4 * num_samples**2)
         half = math.sqrt(z2 * spread) / (1 + z2 / num_samples)
         return middle - half, middle + half
 

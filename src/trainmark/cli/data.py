@@ -1,0 +1,85 @@
+"""`trainmark data`: make small datasets in the layout of the real ones, and check what lies on disk."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from trainmark.cli.options import AsJson
+
+data = typer.Typer(
+    help="Make small datasets in the layout of the real ones, and check what lies on disk.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+Name = Annotated[str, typer.Argument(metavar="WORKLOAD|DATASET", help="See `trainmark list datasets`.")]
+Setting = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any setting of the dataset, e.g. num_train=100.")
+]
+
+
+@data.command("make")
+def make(
+    name: Name,
+    folder: Annotated[Path, typer.Option("--output", "-o", help="A folder that does not exist yet, or is empty.")],
+    size: Annotated[str, typer.Option(help="Size of the workload.")] = "tiny",
+    setting: Setting = None,
+    json: AsJson = False,
+) -> None:
+    """Write a small generated dataset in exactly the layout of the real one.
+
+    \b
+    Examples:
+
+      trainmark data make extreme-weather --size tiny -o storms
+
+      trainmark data make imagenet --set num_train=1000 -o pictures
+    """
+    from trainmark.cli.output import print_json, say_making
+    from trainmark.data.folders import make_into
+    from trainmark.plan.dataset import find_stored_dataset
+
+    dataset = find_stored_dataset(name, size, setting or [])
+    make_into(dataset, folder, say_making())
+    made = {split: dataset.num_samples(split) for split in ("train", "eval")}
+    if json:
+        print_json({"folder": str(folder), **made})
+    else:
+        typer.echo(f"{made['train']:,} training and {made['eval']:,} evaluation samples in {folder}")
+        typer.echo(f"Next: trainmark run … --set data.path={folder}")
+
+
+@data.command("check")
+def check(
+    name: Name,
+    folder: Annotated[Path, typer.Argument(help="Where the dataset lies.")],
+    size: Annotated[str, typer.Option(help="Size of the workload.")] = "tiny",
+    setting: Setting = None,
+    json: AsJson = False,
+) -> None:
+    """Read every sample once and list all that is wrong, with file and index; exit code 1 if anything is.
+
+    \b
+    Examples:
+
+      trainmark data check extreme-weather storms
+
+      trainmark data check imagenet /data/imagenet --json
+    """
+    from trainmark.cli.output import print_json
+    from trainmark.plan.dataset import find_stored_dataset
+
+    dataset = find_stored_dataset(name, size, [*(setting or []), f"path={folder}"])
+    problems: list[dict[str, Any]] = []
+    for problem in dataset.check():
+        problems.append({"file": problem.file, "index": problem.index, "what": problem.what})
+        if not json:
+            where = "" if problem.index is None else f", sample {problem.index}"
+            typer.echo(f"{problem.file}{where}: {problem.what}")
+    if json:
+        print_json({"folder": str(folder), "problems": problems})
+    elif not problems:
+        typer.echo(f"Nothing is wrong with {folder}.")
+    if problems:
+        raise typer.Exit(1)

@@ -1,0 +1,1 @@
+"""A small climate: weather on a latitude–longitude grid, its extreme events, and the files that hold years of it."""

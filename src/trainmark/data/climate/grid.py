@@ -1,0 +1,81 @@
+"""Grid: the globe as an image: rows from south to north, as CAM5 stores them, columns eastwards from longitude 0."""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float32]
+Box = tuple[int, int, int, int]  # ymin, xmin, ymax, xmax in pixels; pixel i covers i … i + 1
+
+
+@dataclass(frozen=True)
+class Window:
+    """Part of a grid around a point, and how far each of its pixels is from there, in degrees of arc."""
+
+    rows: slice
+    columns: NDArray[np.int64]
+    east: Array
+    north: Array
+
+    def add(self, field: Array, change: NDArray[np.floating[Any]]) -> None:
+        """`field`, in place, has `change` added inside the window."""
+        field[self.rows, self.columns] += change
+
+
+@dataclass(frozen=True)
+class Grid:
+    """So many rows from pole to pole and columns around the globe; the last column has the first as its neighbour."""
+
+    height: int
+    width: int
+
+    @property
+    def degrees_per_row(self) -> float:
+        """Latitude that a pixel covers."""
+        return 180 / self.height
+
+    @property
+    def degrees_per_column(self) -> float:
+        """Longitude that a pixel covers."""
+        return 360 / self.width
+
+    @cached_property
+    def latitudes(self) -> Array:
+        """Of the pixels' middles, by row."""
+        return ((np.arange(self.height) + 0.5) * self.degrees_per_row - 90).astype(np.float32)
+
+    @cached_property
+    def longitudes(self) -> Array:
+        """Of the pixels' middles, by column."""
+        return ((np.arange(self.width) + 0.5) * self.degrees_per_column).astype(np.float32)
+
+    def no_smaller_than(self, size_deg: float, pixels: float) -> float:
+        """A size in degrees that is nature's on a fine grid and no less than `pixels` on a coarse one."""
+        return math.hypot(size_deg, pixels * max(self.degrees_per_row, self.degrees_per_column))
+
+    def window(self, latitude: float, longitude: float, radius_deg: float) -> Window:
+        """The pixels within `radius_deg` north, south, east and west of a point."""
+        first = max(0, math.floor((latitude - radius_deg + 90) / self.degrees_per_row))
+        last = min(self.height, math.ceil((latitude + radius_deg + 90) / self.degrees_per_row))
+        shrinking = math.cos(math.radians(latitude))
+        middle = math.floor(longitude / self.degrees_per_column)
+        reach = min(math.ceil(radius_deg / shrinking / self.degrees_per_column), (self.width - 1) // 2)
+        columns = np.arange(middle - reach, middle + reach + 1)
+        east = ((columns + 0.5) * self.degrees_per_column - longitude) * shrinking
+        north = self.latitudes[first:last] - latitude
+        return Window(
+            slice(first, last), columns % self.width, east[None].astype(np.float32), north[:, None].astype(np.float32)
+        )
+
+    def box(self, south: float, north: float, west: float, east: float) -> Box:
+        """The pixels that hold a region; what lies beyond the edge of the image is cut off, never its middle."""
+        turns = 360 * math.floor((west + east) / 2 / 360)
+        ymin = max(0, math.floor((south + 90) / self.degrees_per_row))
+        ymax = min(self.height, math.ceil((north + 90) / self.degrees_per_row))
+        xmin = max(0, math.floor((west - turns) / self.degrees_per_column))
+        xmax = min(self.width, math.ceil((east - turns) / self.degrees_per_column))
+        return ymin, xmin, ymax, xmax

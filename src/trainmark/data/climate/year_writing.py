@@ -1,0 +1,57 @@
+"""Writing a year into an HDF5 file in ExtremeWeather's layout, one sample at a time."""
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from trainmark.data.climate.channels import BOX_COLUMNS, CHANNELS, CLASSES
+from trainmark.data.climate.year import Year
+from trainmark.data.climate.year_file import one_line
+from trainmark.spec.errors import StorageError
+
+
+def write_year(path: Path, year: Year, after_sample: Callable[[], None]) -> None:
+    """`path` holds the year; under that name it is whole or not there."""
+    import h5py
+
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with h5py.File(unfinished, "w") as file:
+            _write_samples(file, year, after_sample)
+            _write_attributes(file, year)
+        with unfinished.open("rb") as written:
+            os.fsync(written.fileno())
+        unfinished.replace(path)
+    except OSError as error:
+        raise StorageError(
+            f"{path} cannot be written: {one_line(error)}. Make room, or choose another folder."
+        ) from error
+    finally:
+        with suppress(OSError):  # most often there is none any more
+            unfinished.unlink()
+
+
+def _write_samples(file: Any, year: Year, after_sample: Callable[[], None]) -> None:
+    # A chunk is what is read at a time: one sample.
+    shape = (year.num_steps, *year.image_shape)
+    images = file.create_dataset("images", shape, np.float32, chunks=(1, *year.image_shape))
+    for step in range(year.num_steps):
+        images[step] = year.image(step)
+        after_sample()
+    file.create_dataset("boxes", data=year.boxes)
+
+
+def _write_attributes(file: Any, year: Year) -> None:
+    file.attrs["source"] = "simulated by trainmark: neither an observation nor a climate model's output"
+    for name in ("seed", "step_hours", "events_per_sample", "noise"):
+        file.attrs[name] = getattr(year.climate, name)
+    file["images"].attrs["channels"] = [channel.name for channel in CHANNELS]
+    file["images"].attrs["meanings"] = [channel.meaning for channel in CHANNELS]
+    file["images"].attrs["units"] = [channel.unit for channel in CHANNELS]
+    file["boxes"].attrs["columns"] = list(BOX_COLUMNS)
+    file["boxes"].attrs["classes"] = list(CLASSES)

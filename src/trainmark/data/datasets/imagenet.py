@@ -1,0 +1,141 @@
+"""ImageNet as its files lie after unpacking: train/<class>/*.JPEG and val/<class>/*.JPEG, decoded as they are read."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+from pydantic import Field
+
+from trainmark.data.images.check import folder_problems, image_problems
+from trainmark.data.images.draw import draw_picture, figure_of, write_picture
+from trainmark.data.images.files import ImageFiles, files_of_folders, list_folders, listing_fault
+from trainmark.data.images.stored import StoredImages
+from trainmark.data.split import Problem, SplitName
+from trainmark.spec.config import StrictSection
+from trainmark.spec.errors import ConfigError, DataError
+
+AUGMENTATIONS = ("none", "crop")
+FOLDERS: dict[SplitName, str] = {"train": "train", "eval": "val"}
+CENTRE_SHARE = 224 / 256  # shorter side to 256, then the middle 224; other sizes alike
+
+
+class ImagenetSettings(StrictSection):
+    """Where the images lie and how large they are seen; the rest is for images that are made."""
+
+    path: str | None = Field(None, description="folder that holds train/ and val/; default: images are made")
+    image_size: int = Field(224, ge=8, le=4096, description="pixels from side to side, as the model sees an image")
+    num_train: int = Field(1000, ge=1, description="training images that are made")
+    num_eval: int = Field(200, ge=1, description="held-out images that are made")
+    num_classes: int = Field(10, ge=2, description="classes of the images that are made")
+    seed: int = Field(1, ge=0, description="seed of the images that are made")
+
+
+class Imagenet:
+    """ImageNet as its files lie after unpacking: train/<class>/*.JPEG and val/<class>/*.JPEG."""
+
+    Settings = ImagenetSettings
+
+    def __init__(self, settings: ImagenetSettings) -> None:
+        self.settings = settings
+        self._listed: dict[SplitName, ImageFiles] = {}
+
+    def num_samples(self, split: SplitName) -> int:
+        """How many images a split has, or will have once it is made; no file is opened."""
+        return self._num_made(split) if self.settings.path is None else len(self._files(split))
+
+    def load(self, split: SplitName) -> StoredImages:
+        """The images and labels of a split; a class's number is its place among the sorted folders of train/."""
+        return StoredImages(self._files(split), self.settings.image_size, CENTRE_SHARE)
+
+    def make(self, folder: Path, progress: Callable[[int, int], None]) -> None:
+        """Writes drawn photographs of about 500 × 375 pixels in ImageNet's layout."""
+        self._refuse_empty_classes()
+        total, made = self._num_made("train") + self._num_made("eval"), 0
+        for split in FOLDERS:
+            for label in range(self.settings.num_classes):
+                (folder / FOLDERS[split] / _class_name(label)).mkdir(parents=True)
+            for index in range(self._num_made(split)):
+                self._make_image(folder, split, index)
+                made += 1
+                progress(made, total)
+
+    def check(self) -> Iterator[Problem]:
+        """Everything that is wrong with the folder: missing or empty classes, and images that cannot be decoded."""
+        classes: dict[SplitName, list[str]] = {}
+        for split, name in FOLDERS.items():
+            if fault := listing_fault(self._root / name):
+                yield Problem(str(self._root / name), None, fault)
+            else:
+                classes[split] = list_folders(self._root / name)
+        if len(classes) == len(FOLDERS):
+            yield from self._missing_classes(classes)
+        for split, names in classes.items():
+            folders = [f"{FOLDERS[split]}/{name}" for name in names]
+            bad = list(folder_problems(self._root / folder for folder in folders))
+            yield from bad
+            without_images = {problem.file for problem in bad}
+            rest = [folder for folder in folders if str(self._root / folder) not in without_images]
+            yield from image_problems(files_of_folders(self._root, ((folder, 0) for folder in rest)))
+
+    def _missing_classes(self, classes: dict[SplitName, list[str]]) -> Iterator[Problem]:
+        everywhere = set(classes["train"]) | set(classes["eval"])
+        for split, names in classes.items():
+            for name in sorted(everywhere - set(names)):
+                yield Problem(str(self._root / FOLDERS[split] / name), None, "missing: the other split has this class")
+
+    @property
+    def _root(self) -> Path:
+        if self.settings.path is None:
+            raise ConfigError(
+                "Nobody said where ImageNet lies. Choose --set data.path=DIR, which holds train/ and val/."
+            )
+        return Path(self.settings.path)
+
+    def _files(self, split: SplitName) -> ImageFiles:
+        if split not in self._listed:
+            self._listed[split] = self._list(split)
+        return self._listed[split]
+
+    def _list(self, split: SplitName) -> ImageFiles:
+        numbers = {name: number for number, name in enumerate(list_folders(self._root / FOLDERS["train"]))}
+        classes = list_folders(self._root / FOLDERS[split])
+        if unknown := [name for name in classes if name not in numbers]:
+            raise DataError(
+                f"{self._root / FOLDERS[split]} has the class {unknown[0]}, but {FOLDERS['train']}/ has not. "
+                "Both must have the same folders; `trainmark data check` lists all that differ."
+            )
+        files = files_of_folders(self._root, ((f"{FOLDERS[split]}/{name}", numbers[name]) for name in classes))
+        if not len(files):
+            raise DataError(
+                f"{self._root / FOLDERS[split]} holds no images. Put a folder per class there, with .JPEG files in it."
+            )
+        return files
+
+    def _num_made(self, split: SplitName) -> int:
+        return self.settings.num_train if split == "train" else self.settings.num_eval
+
+    def _refuse_empty_classes(self) -> None:
+        fewest = min(self.settings.num_train, self.settings.num_eval)
+        if fewest < self.settings.num_classes:
+            raise ConfigError(
+                f"{self.settings.num_classes} classes need as many images in each split, but one has {fewest}. "
+                "Raise num_train and num_eval, or lower num_classes."
+            )
+
+    def _make_image(self, folder: Path, split: SplitName, index: int) -> None:
+        random = np.random.default_rng((self.settings.seed, list(FOLDERS).index(split), index))
+        label = index % self.settings.num_classes
+        picture = draw_picture(figure_of(label), "photo", *_photo_size(random), random)
+        name = f"{_class_name(label)}_{index}" if split == "train" else f"ILSVRC2012_val_{index + 1:08d}"
+        write_picture(picture, folder / FOLDERS[split] / _class_name(label) / f"{name}.JPEG")
+
+
+def _class_name(label: int) -> str:
+    return f"n{label + 1:08d}"
+
+
+def _photo_size(random: np.random.Generator) -> tuple[int, int]:
+    """Width and height: about 500 × 375, a quarter of the pictures upright."""
+    long, short = round(random.normal(500, 40)), round(random.normal(375, 30))
+    sides = max(200, long), max(150, short)
+    return sides if random.random() < 0.75 else (sides[1], sides[0])

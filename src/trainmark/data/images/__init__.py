@@ -1,0 +1,1 @@
+"""Images in folders: found, decoded, cropped, changed in colour, checked and drawn."""

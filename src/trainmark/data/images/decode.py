@@ -1,0 +1,93 @@
+"""Image files to pixels: JPEG and PNG in any colour space become RGB, decoded no larger than the view needs."""
+
+import struct
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainmark.data.images.colour import change_colours
+from trainmark.data.images.crops import decoding_shrink
+from trainmark.data.images.files import reason_of
+from trainmark.data.images.views import View
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+FORMATS = ("JPEG", "PNG")  # ImageNet has a PNG among its files called .JPEG
+START_OF_SCAN, END_OF_IMAGE = b"\xff\xda", b"\xff\xd9"
+
+# What Pillow raises for bad bytes depends on where they are; errors of our own making are not among these.
+BAD_BYTES = (OSError, SyntaxError, ValueError, EOFError, IndexError, KeyError, TypeError, struct.error, zlib.error)
+
+
+class UnreadableImageError(Exception):
+    """The reason why a file cannot be decoded."""
+
+
+def decode_view(path: Path, size: int, choose_view: Callable[[int, int], View]) -> NDArray[np.uint8]:
+    """The view that is chosen for the image's width and height, as 3 × size × size; in memory pixel after pixel."""
+    from PIL.Image import Resampling, Transpose
+
+    image = _open(_read(path))
+    view = choose_view(*image.size)
+    shrink = decoding_shrink(view.box, size) if image.format == "JPEG" else 1
+    box = view.box.shrunk(shrink)
+    with _reasons():
+        if shrink > 1:
+            image.draft(None, (image.width // shrink, image.height // shrink))
+        # Grey stays one channel until it is small; other colour spaces are not fit for mixing pixels.
+        whole = image if image.mode in ("RGB", "L") else image.convert("RGB")
+        corners = (box.left, box.top, box.left + box.width, box.top + box.height)
+        seen: Image = whole.resize((size, size), Resampling.BILINEAR, box=corners).convert("RGB")
+    if view.is_mirrored:
+        seen = seen.transpose(Transpose.FLIP_LEFT_RIGHT)
+    if view.colours is not None:
+        seen = change_colours(seen, view.colours)
+    return np.array(seen).transpose(2, 0, 1)
+
+
+def decode_fully(path: Path) -> None:
+    """Returns when every pixel of the file could be decoded; UnreadableImageError says why not."""
+    content = _read(path)
+    image = _open(content)
+    with _reasons():
+        image.load()
+    # A tail of zeros, as crashed file systems leave, decodes without complaint; the end marker is missing then.
+    if image.format == "JPEG" and content.rfind(END_OF_IMAGE) < content.rfind(START_OF_SCAN):
+        raise UnreadableImageError("its end is missing or overwritten")
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise UnreadableImageError(reason_of(error)) from error
+
+
+def _open(content: bytes) -> "Image":
+    from PIL import Image, UnidentifiedImageError
+
+    if not content:
+        raise UnreadableImageError("the file is empty")
+    with _reasons():
+        try:
+            return Image.open(BytesIO(content), formats=FORMATS)
+        except UnidentifiedImageError as error:
+            raise UnreadableImageError("not a JPEG or PNG file") from error
+
+
+@contextmanager
+def _reasons() -> Iterator[None]:
+    """What bad bytes raise inside becomes UnreadableImageError."""
+    from PIL.Image import DecompressionBombError
+
+    try:
+        yield
+    except (*BAD_BYTES, DecompressionBombError) as error:
+        raise UnreadableImageError(str(error) or type(error).__name__) from error

@@ -1,0 +1,106 @@
+"""Which image files a split has: found by listing folders, without opening a file."""
+
+import hashlib
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainmark.spec.errors import DataError
+
+SUFFIXES = (".jpeg", ".jpg", ".png")
+WHOLE_FILES = 16  # of which the fingerprint takes the bytes
+HOW_TO_FIND_ALL = "List every bad file with `trainmark data check`, then mend or remove them."
+
+
+@dataclass(frozen=True)
+class ImageFiles:
+    """Files below `root` and their labels, in the order of their sample numbers."""
+
+    root: Path
+    names: NDArray[np.bytes_]  # below root; one compact array, because ImageNet has 1.28 million and readers copy it
+    labels: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def path(self, index: int) -> Path:
+        """The file of sample `index`."""
+        return self.root / os.fsdecode(bytes(self.names[index]))
+
+    def take(self, chosen: NDArray[np.bool_]) -> "ImageFiles":
+        """Only the `chosen` samples."""
+        return ImageFiles(self.root, self.names[chosen], self.labels[chosen])
+
+    def fingerprint(self) -> str:
+        """A checksum of all names, sizes and labels, and of the bytes of some files."""
+        digest = hashlib.sha256(b"\0".join(self.names.tolist()))
+        digest.update(self.labels.astype("<i8").tobytes())
+        some = set(np.linspace(0, len(self) - 1, WHOLE_FILES).astype(int).tolist()) if len(self) else set()
+        try:
+            # Text, not a Path for each of a million files: that would take most of the time.
+            sizes = [os.stat(f"{self.root}/{os.fsdecode(name)}").st_size for name in self.names.tolist()]  # noqa: PTH116
+            digest.update(np.array(sizes, "<i8").tobytes())
+            for index in sorted(some):
+                digest.update(self.path(index).read_bytes())
+        except OSError as error:
+            raise DataError(f"{error.filename} cannot be read: {reason_of(error)}. {HOW_TO_FIND_ALL}") from error
+        return digest.hexdigest()[:16]
+
+
+def files_of(root: Path, names: Iterable[str], labels: Sequence[int]) -> ImageFiles:
+    """The files of those names below root, in their order."""
+    return ImageFiles(root, np.array([os.fsencode(name) for name in names], np.bytes_), np.array(labels, np.int64))
+
+
+def files_of_folders(root: Path, labelled: Iterable[tuple[str, int]]) -> ImageFiles:
+    """All image files of (folder below root, label) pairs, folder after folder, each in the order of names."""
+    folders = []
+    for folder, label in labelled:
+        names = [f"{folder}/{name}" for name in list_images(root / folder)]
+        folders.append(files_of(root, names, [label] * len(names)))
+    return joined(root, folders)
+
+
+def joined(root: Path, parts: Sequence[ImageFiles]) -> ImageFiles:
+    """The files of all parts, one part after another."""
+    if not parts:
+        return files_of(root, (), ())
+    return ImageFiles(
+        root, np.concatenate([part.names for part in parts]), np.concatenate([part.labels for part in parts])
+    )
+
+
+def list_folders(folder: Path) -> list[str]:
+    """The names of the folders in `folder`, sorted; hidden ones are left out."""
+    return sorted(entry.name for entry in _entries(folder) if entry.is_dir())
+
+
+def list_images(folder: Path) -> list[str]:
+    """The names of the image files in `folder`, sorted; hidden ones are left out."""
+    return sorted(entry.name for entry in _entries(folder) if entry.name.lower().endswith(SUFFIXES))
+
+
+def listing_fault(folder: Path) -> str | None:
+    """Why the folder cannot be listed; None if it can."""
+    try:
+        os.scandir(folder).close()
+    except OSError as error:
+        return f"cannot be listed: {reason_of(error)}"
+    return None
+
+
+def reason_of(error: OSError) -> str:
+    """What the system says went wrong, as part of a sentence."""
+    return (error.strerror or str(error)).lower()
+
+
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as found:
+            return [entry for entry in found if not entry.name.startswith(".")]
+    except OSError as error:
+        raise DataError(f"{folder} cannot be listed: {reason_of(error)}. Check --set data.path.") from error

@@ -1,0 +1,33 @@
+"""A dataset on disk, by its own name or a workload's, with the settings of a command line."""
+
+from typing import Any
+
+from trainmark.plan.resolve import Choices, parse_setting, validated
+from trainmark.spec.errors import ConfigError, UnknownNameError
+from trainmark.spec.registries import DATASETS, WORKLOADS
+from trainmark.spec.registry import closest
+from trainmark.workloads.find import find_size
+
+
+def find_stored_dataset(name: str, size: str, settings: list[str]) -> Any:
+    """The dataset with those settings; one that lies on disk, with `make` and `check`."""
+    dataset, values = name, {}
+    if name in WORKLOADS:
+        found = find_size(name, size)
+        dataset, values = found.dataset, dict(found.data_settings)
+    elif name not in DATASETS:
+        known = [*WORKLOADS, *DATASETS]
+        raise UnknownNameError(
+            f"There is no workload or dataset '{name}'.{closest(name, known)} Known: {', '.join(known)}."
+        )
+    kind = DATASETS.load(dataset)
+    if not hasattr(kind, "make"):
+        stored = [each for each in DATASETS if hasattr(DATASETS.load(each), "make")]
+        raise ConfigError(
+            f"The dataset '{dataset}' is made in memory whenever it is needed; nothing of it lies on disk. "
+            f"Choose one of {', '.join(stored)}."
+        )
+    chosen = [parse_setting(text.removeprefix("data.")) for text in settings]
+    for choice in chosen:
+        values |= choice.values
+    return kind(validated(kind.Settings, values, [Choices("the command line", {"data": values})], ("data",)))

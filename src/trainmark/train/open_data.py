@@ -1,0 +1,92 @@
+"""The data of one rank: made up on the device, whole in its memory, or read from disk ahead of the training."""
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from trainmark.data.batches import Batches, KnownBatches, ResidentBatches, SyntheticBatches
+from trainmark.data.folders import with_folder
+from trainmark.data.split import Split, StoredSplit
+from trainmark.data.streaming import StreamedBatches
+from trainmark.spec.config import RunConfig
+from trainmark.spec.job_record import JobRecord
+from trainmark.spec.registries import DATASETS, TASKS
+from trainmark.spec.seeds import Purpose, stream
+from trainmark.train.event_log import EventLog
+from trainmark.train.speed import image_layout
+from trainmark.workloads.find import find_size
+
+RESIDENT_BYTES = 2**30  # what a rank keeps of each split in memory rather than reading it again in every epoch
+
+
+class Data(NamedTuple):
+    """What the batches of a rank are made from."""
+
+    sample_shape: tuple[int, ...]
+    train: Batches
+    kept: KnownBatches | None  # the training samples, to predict those that are out of bag
+    evaluation: KnownBatches | None  # None where data are synthetic: there is nothing to evaluate
+
+
+def open_data(record: JobRecord, device: torch.device, draws: int, log: EventLog) -> Data:
+    """Batches for training and evaluation; what they are made from stands in the events."""
+    config = record.config
+    kind = DATASETS.load(config.dataset)
+    dataset = kind(kind.Settings.model_validate(with_folder(config, record.folder.path.parent)))
+    facts = {"dataset": config.dataset, "draws": draws}
+    if getattr(dataset, "is_synthetic", False):
+        log.write("data_ready", **facts, fingerprint="synthetic", synthetic=True, kept="made up on the device")
+        made_up = _made_up(config, record.job.member, dataset.sample_shape, dataset.settings.num_classes, device)
+        return Data(dataset.sample_shape, made_up, None, None)
+    splits = [dataset.load(name) for name in ("train", "eval")]
+    fingerprint = "-".join(split.fingerprint() for split in splits)
+    batches = [_batches(split, config, device) for split in splits]
+    kept = "in memory" if isinstance(batches[0], ResidentBatches) else "read from disk"
+    log.write("data_ready", **facts, fingerprint=fingerprint, synthetic=False, kept=kept)
+    return Data(splits[0].sample_shape, batches[0], batches[0], batches[1])
+
+
+def _made_up(
+    config: RunConfig, member: int, shape: tuple[int, ...], num_classes: int, device: torch.device
+) -> SyntheticBatches:
+    seed = int(stream(config.seed, member, Purpose.SYNTHETIC).integers(2**62))
+    task = TASKS.load(find_size(config.workload, config.size).task)
+    random = torch.Generator(device).manual_seed(seed)
+    return SyntheticBatches(
+        shape,
+        lambda count: task.made_up_targets(count, shape, num_classes, random),
+        random,
+        channels_last=_is_channels_last(config),
+    )
+
+
+def _batches(split: Split | StoredSplit, config: RunConfig, device: torch.device) -> KnownBatches:
+    if not isinstance(split, Split):
+        if not _fits(split, config):
+            return StreamedBatches(
+                split,
+                device,
+                channels_last=_is_channels_last(config),
+                augmentation=config.train.augmentation,
+                loader_workers=config.launch.loader_workers or 0,
+            )
+        split = read_whole(split)
+    return ResidentBatches(split, device, channels_last=_is_channels_last(config))
+
+
+def _fits(split: StoredSplit, config: RunConfig) -> bool:
+    """Whether the split is small, and each of its samples the same in every epoch."""
+    return config.train.augmentation == "none" and len(split) * split.read(0, "none", 0).nbytes <= RESIDENT_BYTES
+
+
+def read_whole(split: Split | StoredSplit) -> Split:
+    """The split in memory."""
+    if isinstance(split, Split):
+        return split
+    samples = np.stack([split.read(index, "none", 0) for index in range(len(split))])
+    return Split(samples, split.labels, split.offset, split.scale)
+
+
+def _is_channels_last(config: RunConfig) -> bool:
+    return image_layout(config.train) == torch.channels_last

@@ -1,0 +1,69 @@
+"""Weighted boxes fusion (Solovyev, Wang, Gabruseva 2019): members' boxes of one thing become one box."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainmark.workloads.quality.box_overlap import Boxes, overlap
+from trainmark.workloads.quality.detections import Detections, Positions, Predictions, array_of, runs_of, table_of
+
+LEAST_OVERLAP = 0.55  # a box joins a cluster whose fused box it overlaps more than this
+LEAST_WEIGHT = 1e-9  # boxes of score 0 have a mean, too
+
+
+class Clusters(NamedTuple):
+    """The clusters of each run of a block, as sums over their boxes."""
+
+    sizes: Positions  # 0: no cluster
+    scores: NDArray[np.float64]
+    weights: NDArray[np.float64]
+    weighted_boxes: Boxes
+    boxes: Boxes
+
+
+def fuse(members: Sequence[Predictions]) -> NDArray[np.float32]:
+    """The 100 best fused boxes of each image; one member's own boxes are left as they are."""
+    num_images = len(members[0])
+    table = table_of(np.concatenate(members, axis=1))
+    if len(members) == 1:
+        return array_of(table, num_images)
+    runs = runs_of(table)
+    parts = [table.rows(np.zeros(0, dtype=np.int64))]
+    for block in runs.blocks():
+        rows, is_real = runs.table_rows(block)
+        clusters = _cluster(table.boxes[:, rows], table.scores[rows], is_real)
+        run, place = np.nonzero(clusters.sizes)
+        sizes = clusters.sizes[run, place]
+        scores = clusters.scores[run, place] / sizes * np.minimum(sizes, len(members)) / len(members)
+        parts.append(
+            Detections(runs.images[block][run], runs.classes[block][run], clusters.boxes[:, run, place], scores)
+        )
+    return array_of(Detections(*(np.concatenate(column, axis=-1) for column in zip(*parts, strict=True))), num_images)
+
+
+def _cluster(boxes: Boxes, scores: NDArray[np.float64], is_real: NDArray[np.bool_]) -> Clusters:
+    """Each box of a run, best first, joins the cluster that it overlaps most, or begins one. Longest runs first."""
+    clusters = Clusters(
+        np.zeros(scores.shape, dtype=np.int64), *np.zeros((2, *scores.shape)), *np.zeros((2, *boxes.shape))
+    )
+    num_clusters = np.zeros(len(scores), dtype=np.int64)
+    for rank in range(scores.shape[1]):
+        runs = np.flatnonzero(is_real[:, rank])  # the first ones: the others are shorter
+        box = boxes[:, runs, rank]
+        overlaps = overlap(box[:, :, None], clusters.boxes[:, : len(runs), : max(1, num_clusters.max())])
+        best = overlaps.argmax(axis=1)
+        joins = overlaps[runs, best] > LEAST_OVERLAP
+        _add(clusters, (runs, np.where(joins, best, num_clusters[runs])), box, scores[runs, rank])
+        num_clusters[runs] += ~joins
+    return clusters
+
+
+def _add(clusters: Clusters, places: tuple[Positions, Positions], box: Boxes, score: NDArray[np.float64]) -> None:
+    weight = np.maximum(score, LEAST_WEIGHT)
+    clusters.sizes[places] += 1
+    clusters.scores[places] += score
+    clusters.weights[places] += weight
+    clusters.weighted_boxes[:, *places] += weight * box
+    clusters.boxes[:, *places] = clusters.weighted_boxes[:, *places] / clusters.weights[places]

@@ -1,0 +1,91 @@
+"""Detections of many images as one table, in runs of one class and image by falling score, and back as an array."""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainmark.workloads.quality.box_overlap import Boxes
+
+Predictions = NDArray[np.floating]  # [images, detections, 6]: ymin, xmin, ymax, xmax, score, class; class −1: none
+Labels = NDArray[np.floating]  # [images, boxes, 5]: ymin, xmin, ymax, xmax, class; class −1: none
+Positions = NDArray[np.int64]
+
+MOST_PER_IMAGE = 100  # COCO's maxDets
+CELLS_OF_BLOCK = 16_384  # boxes that are worked on together: few enough for a cache, enough to hide Python's overhead
+
+
+class Detections(NamedTuple):
+    """One row per detection."""
+
+    images: Positions
+    classes: Positions
+    boxes: Boxes
+    scores: NDArray[np.float64]
+
+    def rows(self, which: NDArray[Any]) -> "Detections":
+        """Some of the rows, in the given order."""
+        return Detections(self.images[which], self.classes[which], self.boxes[:, which], self.scores[which])
+
+
+class Runs(NamedTuple):
+    """Where the detections of each class and image stand in the table."""
+
+    classes: Positions
+    images: Positions
+    starts: Positions
+    lengths: Positions
+
+    def ranks(self) -> Positions:
+        """The place of every row of the table in its run, from 0."""
+        return np.arange(self.lengths.sum()) - np.repeat(self.starts, self.lengths)
+
+    def blocks(self) -> Iterator[Positions]:
+        """The runs' numbers, longest first, in blocks of about `CELLS_OF_BLOCK` detections."""
+        order = np.argsort(-self.lengths, kind="stable")
+        begin = 0
+        while begin < len(order):
+            end = begin + max(1, CELLS_OF_BLOCK // int(self.lengths[order[begin]]))
+            yield order[begin:end]
+            begin = end
+
+    def table_rows(self, block: Positions) -> tuple[Positions, NDArray[np.bool_]]:
+        """The rows of each run of a block, filled up with row 0 to the longest, and which are not filling."""
+        ranks = np.arange(self.lengths[block].max(initial=0))
+        is_real = ranks < self.lengths[block, None]
+        return np.where(is_real, self.starts[block, None] + ranks, 0), is_real
+
+
+def table_of(predictions: Predictions) -> Detections:
+    """All detections by class, image and falling score; ties stay in order, and what is not finite is left out."""
+    is_detection = (predictions[..., 5] >= 0) & np.isfinite(predictions).all(axis=2)
+    images = np.nonzero(is_detection)[0]
+    rows = predictions[is_detection].astype(np.float64)
+    table = Detections(images, rows[:, 5].astype(np.int64), rows[:, :4].T, rows[:, 4])
+    return table.rows(np.lexsort((-table.scores, images, table.classes)))
+
+
+def truth_of(labels: Labels) -> Detections:
+    """All ground-truth boxes by class and image, as detections of one score."""
+    return table_of(np.insert(labels, 4, 1.0, axis=2))
+
+
+def runs_of(table: Detections) -> Runs:
+    """The runs of a table that is in order of class and image."""
+    is_first = np.ones(len(table.images), dtype=bool)
+    is_first[1:] = (np.diff(table.classes) != 0) | (np.diff(table.images) != 0)
+    starts = np.flatnonzero(is_first)
+    lengths = np.diff(starts, append=len(table.images))
+    return Runs(table.classes[starts], table.images[starts], starts, lengths)
+
+
+def array_of(table: Detections, num_images: int) -> NDArray[np.float32]:
+    """The best detections of each image by falling score, filled up with −1 to 100."""
+    table = table.rows(np.lexsort((-table.scores, table.images)))
+    counts = np.bincount(table.images, minlength=num_images)
+    ranks = np.arange(len(table.images)) - np.repeat(np.cumsum(counts) - counts, counts)
+    table, ranks = table.rows(ranks < MOST_PER_IMAGE), ranks[ranks < MOST_PER_IMAGE]
+    array = np.full((num_images, MOST_PER_IMAGE, 6), -1, dtype=np.float32)
+    array[table.images, ranks] = np.vstack([table.boxes, table.scores, table.classes]).T
+    return array

@@ -1,0 +1,64 @@
+"""Training on image files as a user does it: generated folders, any number of readers, faults named."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Command, losses_of
+
+# A small model on small images, so that little but reading takes time.
+SMALL = [
+    *("--members", "1", "--workers", "1", "--set", "model=resnet-tiny"),
+    *("--set", "train.epochs=2", "--set", "train.batch_size=16", "--set", "measure.ceiling=false", "--json"),
+]
+
+IMAGENET = [*SMALL, "--set", "data.image_size=32"]
+
+
+@pytest.fixture
+def pictures(trainmark: Command, tmp_path: Path) -> Path:
+    few = ("--set", "num_train=60", "--set", "num_eval=20", "--set", "num_classes=5")
+    made = trainmark("data", "make", "imagenet", "-o", "pictures", *few)
+    assert made.returncode == 0, made.stderr
+    return tmp_path / "pictures"
+
+
+def test_losses_are_the_same_for_any_number_of_readers(trainmark: Command, tmp_path: Path, pictures: Path) -> None:
+    losses = []
+    for readers in (0, 2):
+        done = trainmark(
+            *("run", "--set", "dataset=imagenet", "--set", f"data.path={pictures}", *IMAGENET),
+            *("--set", "train.augmentation=crop", "--set", f"launch.loader_workers={readers}"),
+        )
+        assert done.returncode == 0, done.stderr
+        result = json.loads(done.stdout)
+        assert result["metrics"]["data_wait_share"]["value"] > 0
+        losses.append(losses_of(tmp_path / "runs" / result["run_id"]))
+    assert losses[0] == losses[1] and len(losses[0]) >= 4
+
+
+def test_an_image_that_is_cut_off_is_named_by_the_run_and_by_check(trainmark: Command, pictures: Path) -> None:
+    broken = sorted(pictures.glob("train/*/*.JPEG"))[7]
+    broken.write_bytes(broken.read_bytes()[:2000])
+    run = ("run", "--set", "dataset=imagenet", "--set", f"data.path={pictures}", *IMAGENET)
+    done = trainmark(*run, "--set", "train.augmentation=crop", "--set", "ensemble.bootstrap=none")
+    assert done.returncode == 1
+    assert str(broken) in done.stderr and "trainmark data check" in done.stderr
+    checked = trainmark("data", "check", "imagenet", str(pictures), "--json")
+    assert checked.returncode == 1
+    assert [problem["file"] for problem in json.loads(checked.stdout)["problems"]] == [str(broken)]
+
+
+@pytest.mark.parametrize(
+    ("dataset", "settings"),
+    [
+        ("cifar10", ["train.augmentation=flip-shift"]),
+        ("pacs", ["train.augmentation=crop-colour", "data.image_size=32"]),
+    ],
+)
+def test_generated_files_are_learned_from(trainmark: Command, dataset: str, settings: list[str]) -> None:
+    few = [f"dataset={dataset}", "data.num_train=100", "data.num_eval=50", *settings]
+    done = trainmark("run", *SMALL, *(word for setting in few for word in ("--set", setting)))
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["metrics"]["quality_ensemble"]["value"] is not None
