@@ -12,6 +12,7 @@ from trainmark.collect.statistics import (
     median_interval,
     pooled_rates,
     product_interval,
+    rate_interval,
     union_length,
 )
 from trainmark.collect.steady_state import find_steady_state
@@ -32,6 +33,12 @@ def test_the_means_interval_is_students() -> None:
     # Mean 2, standard deviation 1, n = 3: t = 4.3027, half width 4.3027 / √3 = 2.4841.
     assert mean_interval(np.array([1.0, 2.0, 3.0])) == pytest.approx((2 - 2.4841, 2 + 2.4841), abs=1e-4)
     assert mean_interval(np.array([1.0])) is None
+
+
+def test_the_interval_of_a_rate_is_that_of_the_mean_time_inverted() -> None:
+    # Times of 1, 2 and 3 s: 2 ± 2.484138 s could be anything. 2, 3 and 4 s: 1 / 5.484138 to 1 / 0.515862 a second.
+    assert rate_interval(1 / np.array([1.0, 2.0, 3.0])) is None
+    assert rate_interval(1 / np.array([2.0, 3.0, 4.0])) == pytest.approx((0.182344, 1.938503), rel=1e-5)
 
 
 def test_pooled_rates_are_all_members_amount_over_all_members_time() -> None:

@@ -38,6 +38,15 @@ def mean_interval(samples: Samples) -> Interval | None:
     return mean - half, mean + half
 
 
+def rate_interval(rates: Samples) -> Interval | None:
+    """The 95 % interval of the rate of equal amounts of work done one after another, by the mean of their times.
+
+    None where the times vary so much that the rate could be anything.
+    """
+    times = mean_interval(1 / rates)
+    return None if times is None or times[0] <= 0 else (1 / times[1], 1 / times[0])
+
+
 def runs_of(samples: Samples, runs: int) -> list[Samples]:
     """The samples in equal runs of neighbours: the spread of runs holds what single, correlated samples hide."""
     return np.array_split(samples, min(runs, len(samples)))

@@ -7,7 +7,7 @@ import numpy as np
 from trainmark.collect.measured import Measured
 from trainmark.collect.reasons import NO_MEMBER
 from trainmark.collect.scores import flops_score
-from trainmark.collect.statistics import mean_interval
+from trainmark.collect.statistics import rate_interval
 from trainmark.spec.result import Better, Metric, unavailable
 
 UNIT = "FLOP/s"
@@ -30,7 +30,7 @@ def compute(measured: Measured) -> Metric:
         unit=UNIT,
         better=BETTER,
         status="measured",
-        ci95=mean_interval(of_epochs),
+        ci95=rate_interval(of_epochs),
         n=len(of_epochs),
         samples_ref=measured.samples_ref,
         convention=CONVENTION,
