@@ -109,10 +109,11 @@ def test_a_classifier_takes_images_of_another_size_and_number_of_channels(name: 
     assert outputs.isfinite().all()
 
 
+@pytest.mark.parametrize("size", [(64, 64), (72, 97)])
 @pytest.mark.parametrize("name", BLOCKED)
-def test_a_model_trains_in_onednns_layout(name: str) -> None:
+def test_a_model_trains_in_onednns_layout(name: str, size: tuple[int, int]) -> None:
     model = with_seed(name, num_classes=4)
-    images, labels = torch.randn(4, 3, 72, 97), torch.arange(4)
+    images, labels = torch.randn(4, 3, *size), torch.arange(4)
     outputs = []
     for form in (model, BlockedLayout(model)):
         torch.manual_seed(1)

@@ -16,8 +16,9 @@ from trainmark.workloads.flops.count import count_model
 
 CASES = [(name, size) for name in WORKLOADS for size in WORKLOADS.load(name).sizes]
 TINY = [(name, size) for name, size in CASES if not WORKLOADS.load(name).sizes[size].real_data]
-# Steps in which eight samples are learned by heart: a detector has many more choices to make.
-STEPS = {"classification": 60, "detection": 120}
+# Steps in which eight samples are learned by heart, the loss that is left, and the quality that is reached. A detector
+# has many more choices to make, and draws some of its proposals at random.
+BY_HEART = {"classification": (60, 0.05, 1.0), "detection": (150, 0.5, 0.99)}
 
 
 @pytest.mark.parametrize(("name", "size"), CASES)
@@ -59,9 +60,12 @@ def test_it_learns_eight_samples_by_heart(name: str, size: str, tmp_path: Path) 
     model, task = MODELS.load(config.model)(**config.model_settings), TASKS.load(record.task)
     optimizer = OPTIMIZERS.load(config.train.optimizer)(model.parameters(), config.train)
     batches = ResidentBatches(split, torch.device("cpu"), channels_last=False)
-    for _ in range(STEPS[record.task]):
+    steps, most_loss, least_quality = BY_HEART[record.task]
+    for _ in range(steps):
         optimizer.zero_grad()
-        task.loss(model, batches.samples, batches.labels).backward()
+        loss = task.loss(model, batches.samples, batches.labels)
+        loss.backward()
         optimizer.step()
+    assert loss.item() < most_loss
     predictions = task.predictions(model.eval(), batches.samples).detach().numpy()
-    assert QUALITIES.load(config.quality).score(predictions, split.labels) > 0.95
+    assert QUALITIES.load(config.quality).score(predictions, split.labels) >= least_quality
