@@ -1,5 +1,7 @@
 """AI500's science application: storms and atmospheric rivers found in climate data, scored by mAP at IoU 0.5."""
 
+from dataclasses import replace
+
 from trainmark.spec.workload import Workload, WorkloadSize
 
 TINY = WorkloadSize(
@@ -41,27 +43,12 @@ TINY = WorkloadSize(
 )
 
 # AI500, Table 4; rate, momentum and decay are those of the feature pyramid's authors: 0.02 at 16 images.
-FULL = WorkloadSize(
-    model="faster-rcnn",
-    dataset="extreme-weather",
-    task="detection",
-    quality="map50",
+FULL = replace(
+    TINY,
     target_quality=0.35,
-    exponent=10,
     model_settings={"num_classes": 4, "channels": 16},
     real_data=True,
-    recipe={
-        "epochs": 50,
-        "batch_size": 8,
-        "optimizer": "sgd",
-        "learning_rate": 0.02,
-        "reference_batch_size": 16,
-        "momentum": 0.9,
-        "weight_decay": 1e-4,
-        "schedule": "polynomial",
-        "warmup_epochs": 1,
-        "decay_power": 1.0,
-    },
+    recipe={**TINY.recipe, "epochs": 50, "learning_rate": 0.02, "reference_batch_size": 16},
 )
 
 WORKLOAD = Workload(sizes={"tiny": TINY, "full": FULL})
