@@ -6,7 +6,7 @@ from torch import Tensor
 from trainmark.workloads.detection.boxes import overlap
 
 # Boxes that are settled together: few, so that most pairs are with boxes that have stayed; on a GPU more, since every
-# block waits for its kernels. For 2000 boxes a group 128 was fastest of 32 to 256 on a Zen 3 core, 512 (with 256) of
+# block waits for its kernels. For 2000 boxes a group 128 was fastest of 32 to 256 on a CPU core, 512 (with 256) of
 # 128 to 2048 on an H200: 8.4 ms for 80 groups, where torchvision's operator, group by group, took 30 ms.
 BLOCK_ON_CPU, BLOCK = 128, 512
 PAIRS_AT_ONCE = 2**27  # bounds memory: 512 MiB for the overlaps of so many pairs
