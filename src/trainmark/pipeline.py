@@ -41,19 +41,19 @@ def run(config: RunConfig, site: Site, runs_dir: Path, watch: Watch, making: Pro
     """A whole run, from choices to the stored Result."""
     config, plan = make_plan(config, site)
     launcher: Launcher = LAUNCHERS.load(config.launch.launcher)()
-    launcher.check(plan)
+    launcher.check(plan, site)
     make_missing(config, runs_dir, making)
     folder = stage(config, plan, site, launcher, runs_dir)
-    return train(config, plan, folder, launcher, watch)
+    return train(config, plan, site, folder, launcher, watch)
 
 
 def resume(folder: RunFolder, watch: Watch, making: Progress) -> Result:
     """The run goes on with the members that are missing; finished ones are kept as they are."""
-    config, plan = read_stored(folder)
+    config, plan, site = read_stored(folder)
     launcher: Launcher = LAUNCHERS.load(config.launch.launcher)()
-    launcher.check(plan)
+    launcher.check(plan, site)
     make_missing(config, folder.path.parent, making)
-    return train(config, plan, folder, launcher, watch)
+    return train(config, plan, site, folder, launcher, watch)
 
 
 def stage(config: RunConfig, plan: Plan, site: Site, launcher: Launcher, runs_dir: Path) -> RunFolder:
@@ -66,7 +66,7 @@ def stage(config: RunConfig, plan: Plan, site: Site, launcher: Launcher, runs_di
         for audit in audits:
             steps_per_epoch(audit["draws"], config.train, plan.workers_per_member)  # refuses too few
         for job in plan.jobs:
-            record = JobRecord(folder, config, job)
+            record = JobRecord(folder, config, site, job)
             write_job_record(record)
             write_text(folder.job_script(job.member), launcher.script(record))
         write_text(folder.config, config_text(config))
@@ -76,20 +76,22 @@ def stage(config: RunConfig, plan: Plan, site: Site, launcher: Launcher, runs_di
     return folder
 
 
-def preview(config: RunConfig, site: Site, runs_dir: Path) -> tuple[RunConfig, Plan, list[str]]:
-    """What `run` would do: the completed config, the plan and each job's script; nothing is touched."""
+def preview(config: RunConfig, site: Site, runs_dir: Path) -> tuple[RunConfig, Plan, dict[str, str]]:
+    """What `run` would do: the completed config, the plan and all scripts by file name; nothing is touched."""
     config, plan = make_plan(config, site)
     launcher: Launcher = LAUNCHERS.load(config.launch.launcher)()
-    launcher.check(plan)
+    launcher.check(plan, site)
     folder = RunFolder((runs_dir / "RUN").resolve())
-    return config, plan, [launcher.script(JobRecord(folder, config, job)) for job in plan.jobs]
+    records = [JobRecord(folder, config, site, job) for job in plan.jobs]
+    scripts = {folder.name_of(folder.job_script(record.job.member)): launcher.script(record) for record in records}
+    return config, plan, launcher.batch_scripts(records) | scripts
 
 
-def train(config: RunConfig, plan: Plan, folder: RunFolder, launcher: Launcher, watch: Watch) -> Result:
-    """Every member that is missing has been tried once more, and the Result is stored, on a full disk too."""
+def train(config: RunConfig, plan: Plan, site: Site, folder: RunFolder, launcher: Launcher, watch: Watch) -> Result:
+    """Every member that is missing has been tried again, and the Result is stored, on a full disk too."""
     with claimed(folder):
         try:
-            launch(config, plan, folder, launcher, watch)
+            launch(config, plan, site, folder, launcher, watch)
         except OSError as error:
             if not is_disk_full(error):
                 raise
@@ -100,13 +102,14 @@ def train(config: RunConfig, plan: Plan, folder: RunFolder, launcher: Launcher, 
         return collect(folder)
 
 
-def launch(config: RunConfig, plan: Plan, folder: RunFolder, launcher: Launcher, watch: Watch) -> None:
-    """Every member that has no completion record yet has been tried once more."""
+def launch(config: RunConfig, plan: Plan, site: Site, folder: RunFolder, launcher: Launcher, watch: Watch) -> None:
+    """Every member that has no completion record yet has been tried again."""
     keep_reserve(folder.reserve("exit"))
     keep_reserve(folder.reserve("result"))
-    missing = [JobRecord(folder, config, job) for job in plan.jobs if not _is_finished(folder, job.member)]
+    records = [JobRecord(folder, config, site, job) for job in plan.jobs]
+    missing = [record for record in records if not record.is_finished()]
     reader = ProgressReader(folder, config, plan)
-    with interruptible(folder.path):
+    with interruptible(folder.path, launcher.outlives_us):
         run_jobs(launcher, missing, lambda: watch(folder, reader.read))
 
 
@@ -115,11 +118,6 @@ def collect(folder: RunFolder) -> Result:
     result = build_result(folder)
     write_from_reserve(folder.reserve("result"), lambda: write_text(folder.result, result.as_json()))
     return result
-
-
-def _is_finished(folder: RunFolder, member: int) -> bool:
-    attempts = folder.num_attempts(member)
-    return attempts > 0 and folder.attempt(member, attempts).done.exists()
 
 
 def _origin(config: RunConfig) -> dict[str, object]:

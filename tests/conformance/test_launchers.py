@@ -14,13 +14,15 @@ from trainmark.spec.job_record import JobRecord
 from trainmark.spec.plan import Job, Rank
 from trainmark.spec.registries import LAUNCHERS
 from trainmark.spec.run_folder import RunFolder
+from trainmark.spec.site import NodeGroup, Site, Slot
 
 JOB = Job(member=3, lane=1, ranks=(Rank(0, "n1", 0, (0, 1), None), Rank(1, "n1", 1, (2, 3), None)))
+SITE = Site(name="site", groups=(NodeGroup(names=("n1",), slots=(Slot(cores="0-1"), Slot(cores="2-3"))),))
 CONFIG = resolve_config([Choices("test", {"launch": {"allocator": "keep"}})])
 
 
 def script_of(launcher: str, path: str) -> str:
-    text: str = LAUNCHERS.load(launcher)().script(JobRecord(RunFolder(Path(path)), CONFIG, JOB))
+    text: str = LAUNCHERS.load(launcher)().script(JobRecord(RunFolder(Path(path)), CONFIG, SITE, JOB))
     return text
 
 

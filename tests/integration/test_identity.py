@@ -34,7 +34,7 @@ class Killed(BaseException):
 def staged(tmp_path: Path, *settings: str) -> JobRecord:
     config, plan = make_plan(resolve_config([parse_setting(text) for text in (*SMALL, *settings)]), SITE)
     folder = stage(config, plan, SITE, LocalLauncher(), tmp_path)
-    return JobRecord(folder, config, plan.jobs[0])
+    return JobRecord(folder, config, SITE, plan.jobs[0])
 
 
 def attempt(record: JobRecord, number: int, kill_at: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,7 +56,7 @@ def attempt(record: JobRecord, number: int, kill_at: int | None, monkeypatch: py
     log = EventLog(record.folder.attempt(0, number).rank_events(0))
     record.folder.attempt(0, number).path.mkdir(parents=True, exist_ok=True)
     try:
-        train_member(record, record.job.ranks[0], number, log, supervised=False)
+        train_member(record, record.job.ranks[0], number, log, waits_for_start=False)
     except Killed:
         pass
     finally:

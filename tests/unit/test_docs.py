@@ -14,6 +14,7 @@ from trainmark.spec.config import RunConfig
 from trainmark.spec.event import KINDS as EVENT_KINDS
 from trainmark.spec.registries import DATASETS, KINDS, METRICS, WORKLOADS
 from trainmark.spec.result import MemberResult, Metric, Result
+from trainmark.spec.site import NodeGroup, Site, Slot
 
 DOCS = ROOT / "docs"
 COMMANDS = typer.main.get_command(app).commands  # type: ignore[attr-defined]
@@ -46,6 +47,13 @@ def test_every_command_and_each_of_its_options_is_documented(command: str) -> No
         for option in parameter.opts:
             if option.startswith("--"):
                 assert f"`{option}`" in about, option
+
+
+def test_every_key_of_a_site_file_is_documented() -> None:
+    table = section("configuration.md", "The site")
+    keys = [*keys_of(Site), *keys_of(NodeGroup, "groups."), *keys_of(Slot, "groups.slots.")]
+    for key in keys:
+        assert f"| `{key}` |" in table, key
 
 
 def test_every_setting_is_documented_and_says_what_it_is() -> None:

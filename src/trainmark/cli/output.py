@@ -18,7 +18,6 @@ from trainmark.spec.config_file import config_text
 from trainmark.spec.errors import RunFailedError
 from trainmark.spec.plan import Plan, plan_as_json
 from trainmark.spec.result import Result
-from trainmark.spec.run_folder import member_name
 
 MOST_SCRIPTS = 4
 
@@ -66,7 +65,7 @@ def _fail_unless_complete(result: Result, run_path: Path) -> None:
     )
 
 
-def print_preview(config: RunConfig, plan: Plan, scripts: list[str], *, as_json: bool) -> None:
+def print_preview(config: RunConfig, plan: Plan, scripts: dict[str, str], *, as_json: bool) -> None:
     """What a run would do."""
     if as_json:
         print_json({"config": config.model_dump(exclude_none=True), "plan": plan_as_json(plan), "scripts": scripts})
@@ -79,8 +78,8 @@ def print_preview(config: RunConfig, plan: Plan, scripts: list[str], *, as_json:
         Syntax(config_text(config), "toml", background_color="default") if console.is_terminal else config_text(config),
         markup=False,
     )
-    for member, script in enumerate(scripts[:MOST_SCRIPTS]):
-        console.print(f"jobs/{member_name(member)}/job.sh", style="bold")
+    for name, script in list(scripts.items())[:MOST_SCRIPTS]:
+        console.print(name, style="bold")
         print(script)
     if len(scripts) > MOST_SCRIPTS:
         console.print(f"… and {len(scripts) - MOST_SCRIPTS} more scripts alike; all of them with --json")

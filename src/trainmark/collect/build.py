@@ -21,7 +21,7 @@ MEMBER_METRICS = ("throughput_samples_per_s", "step_time_s", "epoch_time_s", "fl
 
 def build_result(folder: RunFolder) -> Result:
     """The Result as far as the run has come."""
-    config, plan = read_stored(folder)
+    config, plan, _ = read_stored(folder)
     quality = QUALITIES.load(config.quality)
     try:
         measured = read_measured(folder, config, plan, quality, is_alive=is_being_worked_on(folder))

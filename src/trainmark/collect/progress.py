@@ -86,7 +86,8 @@ class ProgressReader:
 
 def read_progress(folder: RunFolder) -> list[MemberProgress]:
     """Every member of a stored run as it is now."""
-    reader = ProgressReader(folder, *read_stored(folder))
+    config, plan, _ = read_stored(folder)
+    reader = ProgressReader(folder, config, plan)
     try:
         members = reader.read()
     except DAMAGE as error:

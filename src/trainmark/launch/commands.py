@@ -30,9 +30,15 @@ def rank_command(
     record: JobRecord, rank: Rank, attempt: int, launcher_environment: dict[str, str], *, supervised_by: int | None
 ) -> RankCommand:
     """The command that starts one rank of one attempt at a member; a launcher may add variables of its own."""
-    job_file = str(record.folder.job_record(record.job.member))
-    argv = [sys.executable, "-P", "-m", "trainmark.train.worker", job_file]  # -P: nothing is imported from here
-    argv += ["--rank", str(rank.rank), "--attempt", str(attempt)]
+    argv = [*worker_words(record), "--rank", str(rank.rank), "--attempt", str(attempt)]
     if supervised_by is not None:
-        argv += ["--supervised-by", str(supervised_by)]
+        argv += ["--wait-for-start", "--supervised-by", str(supervised_by)]
     return RankCommand(tuple(argv), {**rank_environment(record.config.launch, rank), **launcher_environment})
+
+
+def worker_words(record: JobRecord) -> list[str]:
+    """What starts a worker of the member on its node: the site's container and Python, and the job's record."""
+    site = record.site
+    job_file = str(record.folder.job_record(record.job.member))
+    # -P: nothing is imported from the folder in which the worker happens to be started
+    return [*site.container, site.python or sys.executable, "-P", "-m", "trainmark.train.worker", job_file]

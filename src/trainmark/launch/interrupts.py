@@ -12,13 +12,18 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @contextmanager
-def interruptible(run_path: Path) -> Iterator[None]:
-    """Inside, the first such signal raises InterruptedRunError; further ones are ignored while the jobs are stopped."""
+def interruptible(run_path: Path, jobs_go_on: bool) -> Iterator[None]:
+    """Inside, the first such signal raises InterruptedRunError; further ones are ignored while the run is left."""
 
     def on_signal(signum: int, frame: FrameType | None) -> None:
         for each in SIGNALS:
             signal.signal(each, signal.SIG_IGN)
         name = signal.Signals(signum).name
+        if jobs_go_on:
+            raise InterruptedRunError(
+                f"{name}: no longer watching, but the jobs go on. See them with: trainmark status {run_path}; stop "
+                f"them with: trainmark cancel {run_path}; watch and collect with: trainmark resume {run_path}"
+            )
         raise InterruptedRunError(
             f"Stopped by {name}. Finished members are kept; go on with: trainmark resume {run_path}"
         )

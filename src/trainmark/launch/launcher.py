@@ -4,31 +4,54 @@ from typing import Protocol
 
 from trainmark.spec.job_record import JobRecord
 from trainmark.spec.plan import Plan
+from trainmark.spec.queue import QueueState
+from trainmark.spec.run_folder import RunFolder
+from trainmark.spec.site import Site
 
 
 class Launcher(Protocol):
     """Starts members' jobs somewhere and knows what has become of them."""
 
-    poll_s: float
     broken: str | None  # why no further job can be started, if so
+    outlives_us: bool  # whether jobs go on when this process ends
 
-    def check(self, plan: Plan) -> None:
+    @property
+    def poll_s(self) -> float:
+        """How long to wait before the next look."""
+        ...
+
+    def check(self, plan: Plan, site: Site) -> None:
         """Nothing, or an error if this launcher cannot start that plan here."""
+        ...
 
     def script(self, record: JobRecord) -> str:
         """The job as a script that a person can read and run; pure."""
+        ...
 
-    def can_start(self, record: JobRecord) -> bool:
-        """Whether the job's place is free now."""
+    def batch_scripts(self, records: list[JobRecord]) -> dict[str, str]:
+        """What would be submitted for several members together, by file name in the run's folder; pure."""
+        ...
 
-    def submit(self, record: JobRecord, attempt: int) -> None:
-        """The job is on its way."""
+    def adopt(self, records: list[JobRecord]) -> list[JobRecord]:
+        """Those jobs that are under way already, started by a process before this one; they are ours now."""
+        ...
 
-    def poll(self) -> None:
-        """Looks at the running jobs, and records the ends of those that ended."""
+    def submit(self, waiting: list[JobRecord]) -> list[JobRecord]:
+        """Those jobs of `waiting` that are on their way now, each as a new attempt; the others have to wait."""
+        ...
+
+    def poll(self) -> list[JobRecord]:
+        """The jobs that have ended since the last look; their ends are recorded."""
+        ...
 
     def num_running(self) -> int:
         """Jobs that were submitted and have not ended."""
+        ...
 
     def cancel(self) -> None:
         """No job runs any more; their ends are recorded as stopped."""
+        ...
+
+    def queue(self, folder: RunFolder) -> dict[int, QueueState]:
+        """Where each member's newest job is, as far as anybody knows; members that were never started are left out."""
+        ...

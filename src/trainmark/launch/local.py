@@ -7,14 +7,16 @@ from dataclasses import dataclass, field
 
 from trainmark.launch.blame import explain_failure
 from trainmark.launch.commands import as_comment, rank_command
+from trainmark.launch.ends import End, record_end
 from trainmark.machine.accelerators import find_accelerators
-from trainmark.machine.storage import write_from_reserve
 from trainmark.spec.errors import PlanError
 from trainmark.spec.exit_codes import DISK_FULL
-from trainmark.spec.files import write_json, write_text
+from trainmark.spec.files import write_text
 from trainmark.spec.job_record import JobRecord
 from trainmark.spec.plan import Plan
-from trainmark.spec.run_folder import AttemptFolder
+from trainmark.spec.queue import QueueState
+from trainmark.spec.run_folder import AttemptFolder, RunFolder
+from trainmark.spec.site import Site
 from trainmark.spec.units import show_cores
 
 # Workers of one machine talk over its loopback; looking for another interface by host name can take seconds.
@@ -32,7 +34,7 @@ class _Running:
     batch: int  # members that were submitted together start together
     processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
     started: bool = False
-    ending: str | None = None
+    ending: End | None = None
     codes_at_first: list[int | None] = field(default_factory=list)
 
     def exit_codes(self) -> list[int | None]:
@@ -46,13 +48,14 @@ class LocalLauncher:
     """Starts members as processes on this machine: members side by side on their own cores, the rest in a queue."""
 
     poll_s = 0.05
+    outlives_us = False
 
     def __init__(self) -> None:
         self.broken: str | None = None
         self._running: list[_Running] = []
         self._batch = 0
 
-    def check(self, plan: Plan) -> None:
+    def check(self, plan: Plan, site: Site) -> None:
         """An error if the plan needs other machines, or cores that this process may not use."""
         nodes = {rank.node for job in plan.jobs for rank in job.ranks}
         if len(nodes) > 1:
@@ -92,19 +95,28 @@ class LocalLauncher:
         lines += ["status=0", 'for pid in "${pids[@]}"; do wait "$pid" || status=$?; done', 'exit "$status"']
         return "\n".join(lines) + "\n"
 
-    def can_start(self, record: JobRecord) -> bool:
-        """Whether no other member trains in the same lane."""
-        return all(running.record.job.lane != record.job.lane for running in self._running)
+    def batch_scripts(self, records: list[JobRecord]) -> dict[str, str]:
+        """None: members are started one by one."""
+        return {}
 
-    def submit(self, record: JobRecord, attempt: int) -> None:
+    def adopt(self, records: list[JobRecord]) -> list[JobRecord]:
+        """None: the kernel ends a member's processes together with the process that started them."""
+        return []
+
+    def submit(self, waiting: list[JobRecord]) -> list[JobRecord]:
+        """The members whose lane was free."""
+        return [record for record in waiting if self._start(record)]
+
+    def _start(self, record: JobRecord) -> bool:
         """One process per rank, output to its log, in a session of its own so that Ctrl-C reaches only us."""
-        folder = record.folder.attempt(record.job.member, attempt)
-        folder.path.mkdir(parents=True)
-        running = _Running(record, folder, self._batch)
+        if any(running.record.job.lane == record.job.lane for running in self._running):
+            return False
+        number, attempt = record.new_attempt()
+        running = _Running(record, attempt, self._batch)
         self._running.append(running)
         for rank in record.job.ranks:
-            command = rank_command(record, rank, attempt, ENVIRONMENT, supervised_by=os.getpid())
-            with folder.rank_log(rank.rank).open("wb") as log:
+            command = rank_command(record, rank, number, ENVIRONMENT, supervised_by=os.getpid())
+            with attempt.rank_log(rank.rank).open("wb") as log:
                 running.processes.append(
                     subprocess.Popen(
                         command.argv,
@@ -115,16 +127,24 @@ class LocalLauncher:
                         start_new_session=True,
                     )
                 )
+        return True
 
-    def poll(self) -> None:
-        """Ends members of which a rank failed, forgets those that ended, and starts each batch that is ready."""
+    def poll(self) -> list[JobRecord]:
+        """The members that ended, those of which a rank failed among them; each batch that is ready is started."""
         self._batch += 1
+        before = [running.record for running in self._running]
         for running in list(self._running):
             codes = running.exit_codes()
             if any(code not in (None, 0) for code in codes):
                 self._end(running, "failed")
             elif None not in codes:
                 self._end(running, "finished")
+        self._start_together()
+        still = [running.record for running in self._running]
+        return [record for record in before if record not in still]
+
+    def _start_together(self) -> None:
+        """Every batch of members whose ranks are all ready has been told when to start."""
         waiting = [running for running in self._running if not running.started]
         for batch in {running.batch for running in waiting}:
             together = [running for running in waiting if running.batch == batch]
@@ -152,7 +172,11 @@ class LocalLauncher:
         if failure is not None:
             raise failure
 
-    def _end(self, running: _Running, state: str) -> None:
+    def queue(self, folder: RunFolder) -> dict[int, QueueState]:
+        """Nothing: there is no queue but our own."""
+        return {}
+
+    def _end(self, running: _Running, state: End) -> None:
         running.ending, running.codes_at_first = state, running.exit_codes()
         _stop_all(running.processes)
         self._record_end(running)
@@ -167,9 +191,8 @@ class LocalLauncher:
         codes = running.exit_codes()
         if DISK_FULL in codes:
             self.broken = "the disk is full"
-        record = {"state": running.ending, "reason": reason, "exit_codes": dict(enumerate(codes))}
-        reserve = running.record.folder.reserve("exit")
-        write_from_reserve(reserve, lambda: write_json(running.attempt.exit, record))
+        assert running.ending is not None
+        record_end(running.record, running.attempt, running.ending, reason, exit_codes=dict(enumerate(codes)))
         self._running.remove(running)
 
 

@@ -1,30 +1,36 @@
-"""Running all jobs of a plan with any launcher: submit what fits, watch, and stop everything when interrupted."""
+"""Running all jobs of a plan with any launcher: submit what fits, watch, try again what failed and may be."""
 
 import time
+from collections import Counter
 from collections.abc import Callable
 
+from trainmark.launch.ends import may_be_tried_again
 from trainmark.launch.launcher import Launcher
 from trainmark.spec.job_record import JobRecord
 
 
 def run_jobs(launcher: Launcher, records: list[JobRecord], on_poll: Callable[[], None]) -> None:
-    """Every job has run to its end, good or bad. Whatever `on_poll`, called between looks, raises stops them all."""
-    waiting = list(records)
+    """Every job has run to its end, good or bad. Whatever `on_poll`, called between looks, raises ends the watch.
+
+    Then jobs that end with this process are stopped; those that outlive it go on.
+    """
+    under_way = {record.job.member for record in launcher.adopt(records)}
+    waiting = [record for record in records if record.job.member not in under_way and not record.is_finished()]
+    tries = Counter(under_way)
     try:
         while waiting or launcher.num_running():
             if launcher.broken:
                 waiting = []
-            waiting = [record for record in waiting if not _start(launcher, record)]
-            launcher.poll()
+            submitted = {record.job.member for record in launcher.submit(waiting)} if waiting else set()
+            tries.update(submitted)
+            waiting = [record for record in waiting if record.job.member not in submitted]
+            waiting += [record for record in launcher.poll() if _is_due_again(record, tries)]
             on_poll()
             time.sleep(launcher.poll_s)
     finally:
-        launcher.cancel()
+        if not launcher.outlives_us:
+            launcher.cancel()
 
 
-def _start(launcher: Launcher, record: JobRecord) -> bool:
-    if not launcher.can_start(record):
-        return False
-    member = record.job.member
-    launcher.submit(record, record.folder.num_attempts(member) + 1)
-    return True
+def _is_due_again(record: JobRecord, tries: Counter[int]) -> bool:
+    return tries[record.job.member] < record.config.launch.attempts and may_be_tried_again(record)

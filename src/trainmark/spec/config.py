@@ -125,6 +125,13 @@ class LaunchConfig(StrictSection):
     )
     checkpoint_epochs: int = Field(1, ge=0, description="epochs between checkpoints; 0 writes none")
     checkpoint_steps: int = Field(0, ge=0, description="steps between checkpoints within an epoch; 0 writes none")
+    attempts: int = Field(1, ge=1, description="tries at a member within one run or resume; each is one attempt")
+    allocation: Literal["per-member", "one"] = Field(
+        "per-member", description="slurm: a job for each member, or one allocation in which all of them run"
+    )
+    time_limit_minutes: int | None = Field(
+        None, ge=1, description="slurm: limit of each job; default: the site's, else the partition's"
+    )
 
 
 class MeasureConfig(StrictSection):

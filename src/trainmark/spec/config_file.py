@@ -24,3 +24,8 @@ def site_text(site: Site) -> str:
 def read_config(path: Path) -> RunConfig:
     """The config that `config_text` wrote."""
     return RunConfig.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+
+
+def read_site(path: Path) -> Site:
+    """The site that `site_text` wrote."""
+    return Site.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))

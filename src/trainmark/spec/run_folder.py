@@ -89,6 +89,10 @@ class RunFolder:
         """The run's id is its folder's name."""
         return self.path.name
 
+    def name_of(self, path: Path) -> str:
+        """The name of a file of the run, as it reads from the run's folder."""
+        return str(path.relative_to(self.path))
+
     @property
     def config(self) -> Path:
         """The resolved RunConfig."""

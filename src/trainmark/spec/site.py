@@ -6,7 +6,9 @@ from typing import Literal
 from pydantic import Field, field_validator, model_validator
 
 from trainmark.spec.config import Section
+from trainmark.spec.slurm_site import SlurmSite
 from trainmark.spec.units import parse_cores, show_cores
+from trainmark.spec.words import OneLine, PlainWord
 
 
 class Slot(Section):
@@ -24,16 +26,24 @@ class Slot(Section):
 class NodeGroup(Section):
     """`count` nodes alike. `names` may name them; otherwise they are numbered after `prefix`.
 
-    `bf16` says whether their accelerators, if any, compute in bf16. `shared_cores` lets several slots use one core, to
-    try out on a small machine what is meant for a larger one.
+    A scheduler chooses the nodes itself; then names only tell the nodes of a plan apart.
     """
 
-    prefix: str = "node"
-    names: tuple[str, ...] = ()
+    prefix: OneLine = "node"
+    names: tuple[OneLine, ...] = ()
     count: int = Field(1, ge=1)
     slots: tuple[Slot, ...] = Field(min_length=1)
-    bf16: bool = True
-    shared_cores: bool = False
+    bf16: bool = Field(True, description="whether the accelerators, if any, compute in bf16")
+    shared_cores: bool = Field(
+        False, description="several slots may use one core, to try on a small machine what is meant for a larger one"
+    )
+    partition: PlainWord | None = Field(None, description="Slurm's partition with these nodes")
+    memory_gib_per_slot: float | None = Field(None, gt=0, description="memory that a worker is given")
+    gres: PlainWord = Field("gpu", description="Slurm's name of the accelerators, e.g. gpu:a100")
+    network_interface: PlainWord | None = Field(None, description="interface that workers of several nodes talk over")
+    local_storage: OneLine | None = Field(
+        None, description="folder of each node's own storage; may hold variables such as $TMPDIR"
+    )
 
     @model_validator(mode="after")
     def _names_match_count_and_cores_are_disjoint(self) -> "NodeGroup":
@@ -60,9 +70,13 @@ class NodeGroup(Section):
 class Site(Section):
     """A machine or cluster, as far as planning needs to know it."""
 
-    name: str
+    name: OneLine
     groups: tuple[NodeGroup, ...] = Field(min_length=1)
-    allocators: tuple[Literal["tcmalloc", "jemalloc"], ...] = ()  # that every node can load
+    allocators: tuple[Literal["tcmalloc", "jemalloc"], ...] = Field((), description="allocators every node can load")
+    slurm: SlurmSite = SlurmSite()
+    setup: tuple[OneLine, ...] = Field((), description="lines of shell that make trainmark's Python usable in a job")
+    container: tuple[OneLine, ...] = Field((), description="command that runs a program in a container")
+    python: OneLine | None = Field(None, description="Python on the compute nodes; default: the one that submits")
 
     @model_validator(mode="after")
     def _node_names_differ(self) -> "Site":
@@ -71,6 +85,10 @@ class Site(Section):
             twice = next(name for name in names if names.count(name) > 1)
             raise ValueError(f"two nodes are called '{twice}'; give each group its own prefix, or names")
         return self
+
+    def group_of(self, node: str) -> NodeGroup:
+        """The group that a node belongs to."""
+        return next(group for group in self.groups if node in group.node_names())
 
     @cached_property
     def num_nodes(self) -> int:

@@ -1,22 +1,23 @@
-"""The config and plan of a stored run, or one line that says what is wrong with its folder."""
+"""The config, plan and site of a stored run, or one line that says what is wrong with its folder."""
 
 from zipfile import BadZipFile
 
 from trainmark.spec.config import RunConfig
-from trainmark.spec.config_file import read_config
+from trainmark.spec.config_file import read_config, read_site
 from trainmark.spec.errors import RunNotFoundError
 from trainmark.spec.files import read_json
 from trainmark.spec.plan import Plan, plan_from_json
 from trainmark.spec.run_folder import RunFolder
+from trainmark.spec.site import Site
 
 # What reading files that somebody may have cut, edited or removed can raise.
 DAMAGE = (OSError, ValueError, LookupError, TypeError, ArithmeticError, BadZipFile)
 
 
-def read_stored(folder: RunFolder) -> tuple[RunConfig, Plan]:
+def read_stored(folder: RunFolder) -> tuple[RunConfig, Plan, Site]:
     """What `stage` wrote."""
     try:
-        return read_config(folder.config), plan_from_json(read_json(folder.plan))
+        return read_config(folder.config), plan_from_json(read_json(folder.plan)), read_site(folder.site)
     except DAMAGE as error:
         raise damaged(folder, error) from error
 

@@ -17,14 +17,14 @@ from trainmark.train.start_line import wait_for_go
 from trainmark.train.trainee import Trainee
 
 
-def train_member(record: JobRecord, rank: Rank, attempt_number: int, log: EventLog, *, supervised: bool) -> None:
+def train_member(record: JobRecord, rank: Rank, attempt_number: int, log: EventLog, *, waits_for_start: bool) -> None:
     """The member is trained; rank 0 leaves predictions and the completion record."""
     attempt = record.folder.attempt(record.job.member, attempt_number)
     device = set_up_process(record, rank, log)
-    workers = join_group(rank, record.job.ranks, attempt, device)
+    workers = join_group(rank, record, attempt, device)
     trainee = build_trainee(record, rank, workers, attempt, log)
     position = _resume(trainee, record, attempt_number, log)
-    if supervised:
+    if waits_for_start:
         wait_for_go(attempt, rank.rank)
     _measure_ceiling(record, device, log)
     barrier()

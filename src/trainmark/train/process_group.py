@@ -1,14 +1,19 @@
 """The workers of one member find each other and act together."""
 
+import os
+import socket
 import time
 from datetime import timedelta
+from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 from torch._C._distributed_c10d import Store, TCPStore
 
+from trainmark.machine.addresses import Address, address_for_other_nodes, address_within_node
 from trainmark.spec.files import read_json, write_json
+from trainmark.spec.job_record import JobRecord
 from trainmark.spec.layout import ParallelLayout
 from trainmark.spec.plan import Rank
 from trainmark.spec.run_folder import AttemptFolder
@@ -18,14 +23,17 @@ TIMEOUT = timedelta(minutes=10)
 POLL_S = 0.02
 
 
-def join_group(rank: Rank, ranks: tuple[Rank, ...], attempt: AttemptFolder, device: torch.device) -> Peers:
+def join_group(rank: Rank, record: JobRecord, attempt: AttemptFolder, device: torch.device) -> Peers:
     """This rank and the member's other workers, in a process group; alone, it needs none."""
-    nodes = tuple(each.node for each in ranks)
-    if len(ranks) == 1:
+    nodes = tuple(each.node for each in record.job.ranks)
+    if len(nodes) == 1:
         return Peers(0, nodes, None, device)
-    store = _open_store(rank, len(ranks), attempt)
+    own = address_for_other_nodes(record.group.network_interface) if len(set(nodes)) > 1 else address_within_node()
+    for library in ("GLOO", "NCCL"):  # else each looks for an interface itself, by the host's name
+        os.environ.setdefault(f"{library}_SOCKET_IFNAME", own.interface)
+    store = _open_store(rank, len(nodes), own, attempt)
     backend = "nccl" if device.type == "cuda" else "gloo"
-    dist.init_process_group(backend, store=store, rank=rank.rank, world_size=len(ranks), timeout=TIMEOUT)
+    dist.init_process_group(backend, store=store, rank=rank.rank, world_size=len(nodes), timeout=TIMEOUT)
     return Peers(rank.rank, nodes, dist.group.WORLD, device)
 
 
@@ -43,20 +51,37 @@ def replica_peers(workers: Peers, layout: ParallelLayout) -> Peers:
     return mine
 
 
-def _open_store(rank: Rank, workers: int, attempt: AttemptFolder) -> Store:
-    """Rank 0 opens a port that the system chooses and leaves it in a file: no port can be taken twice."""
-    address = "127.0.0.1"
+def _open_store(rank: Rank, workers: int, own: Address, attempt: AttemptFolder) -> Store:
+    """Rank 0 opens a port that the system chooses, on its own address alone, and leaves it in a file."""
     if rank.rank == 0:
-        store = TCPStore(address, 0, workers, is_master=True, timeout=TIMEOUT, wait_for_workers=False)
-        write_json(attempt.rendezvous, {"address": address, "port": store.port})
+        listener = socket.create_server((own.address, 0), backlog=max(128, workers))
+        port = listener.getsockname()[1]
+        store = TCPStore(
+            own.address,
+            port,
+            workers,
+            is_master=True,
+            timeout=TIMEOUT,
+            wait_for_workers=False,
+            master_listen_fd=listener.detach(),
+        )
+        write_json(attempt.rendezvous, {"address": own.address, "port": port})
         return store
+    where = _wait_for_rendezvous(attempt)
+    return TCPStore(where["address"], where["port"], workers, is_master=False, timeout=TIMEOUT)
+
+
+def _wait_for_rendezvous(attempt: AttemptFolder) -> dict[str, Any]:
+    """What rank 0 wrote; on shared storage it may be seen late, or vanish for a moment."""
     deadline = time.monotonic() + TIMEOUT.total_seconds()
-    while not attempt.rendezvous.exists():
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"rank 0 did not say within {TIMEOUT} how to reach it")
+    while True:
+        try:
+            found: dict[str, Any] = read_json(attempt.rendezvous)
+            return found
+        except (OSError, ValueError):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"rank 0 did not say within {TIMEOUT} how to reach it") from None
         time.sleep(POLL_S)
-    port = read_json(attempt.rendezvous)["port"]
-    return TCPStore(address, port, workers, is_master=False, timeout=TIMEOUT)
 
 
 def leave_group() -> None:

@@ -9,12 +9,12 @@ import traceback
 from pathlib import Path
 from types import FrameType
 
-from trainmark.machine.affinity import pin_to
 from trainmark.machine.storage import is_disk_full
 from trainmark.spec.errors import TrainmarkError
 from trainmark.spec.exit_codes import DISK_FULL, FAILED, STOPPED
 from trainmark.spec.job_record import read_job_record
 from trainmark.train.event_log import EventLog
+from trainmark.train.place import find_own_rank, take_place
 
 PR_SET_PDEATHSIG = 1
 
@@ -32,12 +32,12 @@ def main(argv: list[str] | None = None) -> None:
     log: EventLog | None = None
     try:
         record = read_job_record(arguments.job)
-        rank = record.job.ranks[arguments.rank]
+        rank = find_own_rank(arguments.rank, record.job.ranks, os.environ)
         log = EventLog(record.folder.attempt(record.job.member, arguments.attempt).rank_events(rank.rank))
-        pin_to(rank.cores)  # before torch is imported: its threads inherit the cores
+        rank = take_place(rank, record, told_by=arguments.rank)  # before torch is imported: threads inherit the cores
         from trainmark.train.member import train_member
 
-        train_member(record, rank, arguments.attempt, log, supervised=arguments.supervised_by is not None)
+        train_member(record, rank, arguments.attempt, log, waits_for_start=arguments.wait_for_start)
         log.write("finished")
     except BaseException as error:  # noqa: BLE001  whatever ends a rank must reach the record
         _end(error, log)
@@ -46,11 +46,12 @@ def main(argv: list[str] | None = None) -> None:
 def _parse(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m trainmark.train.worker", description=__doc__)
     parser.add_argument("job", type=Path, help="the member's job.json")
-    parser.add_argument("--rank", type=int, required=True, help="which rank of the member this process is")
-    parser.add_argument("--attempt", type=int, required=True, help="which try at the member this is, from 1")
     parser.add_argument(
-        "--supervised-by", type=int, metavar="PID", help="wait for this launcher's start signal, and end when it dies"
+        "--rank", required=True, help="which rank of the member this process is: a number, or who tells it: slurm, mpi"
     )
+    parser.add_argument("--attempt", type=int, required=True, help="which try at the member this is, from 1")
+    parser.add_argument("--wait-for-start", action="store_true", help="wait until the launcher names the moment")
+    parser.add_argument("--supervised-by", type=int, metavar="PID", help="end when this launcher dies")
     return parser.parse_args(argv)
 
 

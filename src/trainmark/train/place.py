@@ -1,0 +1,73 @@
+"""The place of this process: which rank it is, and which cores and accelerator are its own."""
+
+import os
+from collections.abc import Mapping
+
+from trainmark.machine.affinity import pin_to
+from trainmark.machine.topology import read_topology
+from trainmark.spec.errors import PlanError
+from trainmark.spec.job_record import JobRecord
+from trainmark.spec.plan import Rank
+from trainmark.spec.units import show_cores
+
+# Who tells a process its rank and the number of ranks: the first pair of variables that is there.
+TELLERS = {
+    "slurm": (("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),),
+    "mpi": (("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"), ("PMI_RANK", "PMI_SIZE")),
+}
+
+
+def find_own_rank(told: str, ranks: tuple[Rank, ...], environment: Mapping[str, str]) -> Rank:
+    """The rank that `told` names: by its number, or by who tells it."""
+    if told.isdigit():
+        return ranks[int(told)]
+    for own, total in TELLERS[told]:
+        if own in environment:
+            number, size = int(environment[own]), int(environment.get(total, len(ranks)))
+            if size != len(ranks):
+                raise PlanError(
+                    f"{told} started {size} processes, but the member has {len(ranks)} workers. "
+                    "Start it by the job.sh of the run's folder."
+                )
+            return ranks[number]
+    raise PlanError(
+        f"This process should learn its rank from {told}, but none of {', '.join(own for own, _ in TELLERS[told])} is "
+        "set. Start it by the job.sh of the run's folder."
+    )
+
+
+def take_place(rank: Rank, record: JobRecord, *, told_by: str) -> Rank:
+    """The rank with the cores that it really has: its slot's, or those that Slurm has bound it to."""
+    if told_by == "slurm":
+        _choose_accelerator(rank)
+        if record.site.slurm.binding == "slurm":
+            rank = rank._replace(cores=_bound_cores(rank))
+    pin_to(rank.cores)
+    return rank
+
+
+def _bound_cores(rank: Rank) -> tuple[int, ...]:
+    """One hardware thread of each core that this process was started on."""
+    cores = read_topology().cores
+    if len(cores) != len(rank.cores):
+        raise PlanError(
+            f"Rank {rank.rank} should have {len(rank.cores)} core(s), but Slurm has bound it to cores "
+            f'{show_cores(cores)}. Correct the slots in the site file, or set slurm.binding = "plan" there.'
+        )
+    return tuple(sorted(cores))
+
+
+def _choose_accelerator(rank: Rank) -> None:
+    """Of the devices that Slurm gave to the node's ranks, this rank sees its own alone."""
+    given = [word for word in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if word]
+    if rank.accelerator is None or len(given) == 1:
+        return
+    if not given:
+        os.environ["CUDA_VISIBLE_DEVICES"] = str(rank.accelerator)
+    elif rank.rank_of_node < len(given):
+        os.environ["CUDA_VISIBLE_DEVICES"] = given[rank.rank_of_node]
+    else:
+        raise PlanError(
+            f"Rank {rank.rank} is number {rank.rank_of_node} of its node, but Slurm gave the node accelerators "
+            f"{','.join(given)}. Correct groups.gres and the slots in the site file."
+        )
