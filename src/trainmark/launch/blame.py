@@ -19,6 +19,17 @@ def explain_failure(attempt: AttemptFolder, exit_codes: list[int | None]) -> str
     return f"rank {rank} {what} (log: {attempt.rank_log(rank)})"
 
 
+def first_error(attempt: AttemptFolder, num_ranks: int) -> str | None:
+    """One line: the error of the rank that failed first, where no exit codes are known; None: no rank had one."""
+    codes = {rank: FAILED for rank in range(num_ranks) if _failure(attempt, rank)}
+    if not codes:
+        return None
+    rank = _first_to_fail(attempt, codes)
+    event = _failure(attempt, rank)
+    assert event is not None
+    return f"rank {rank} failed: {event['error']} (log: {attempt.rank_log(rank)})"
+
+
 def _first_to_fail(attempt: AttemptFolder, codes: dict[int, int]) -> int:
     # Killed by a signal, or out of disk space: nobody else did that. An abort may follow from a peer's error.
     killed = [rank for rank, code in codes.items() if (code < 0 and code != -signal.SIGABRT) or code == DISK_FULL]

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from trainmark.launch.blame import explain_failure
 from trainmark.launch.commands import as_comment, rank_command
 from trainmark.launch.ends import End, record_end
+from trainmark.launch.start_gun import is_ready, tell_start
 from trainmark.machine.accelerators import find_accelerators
 from trainmark.spec.errors import PlanError
 from trainmark.spec.exit_codes import DISK_FULL
-from trainmark.spec.files import write_text
 from trainmark.spec.job_record import JobRecord
 from trainmark.spec.plan import Plan
 from trainmark.spec.queue import QueueState
@@ -39,9 +39,6 @@ class _Running:
 
     def exit_codes(self) -> list[int | None]:
         return [process.poll() for process in self.processes]
-
-    def is_ready(self) -> bool:
-        return all(self.attempt.ready(rank.rank).exists() for rank in self.record.job.ranks)
 
 
 class LocalLauncher:
@@ -148,10 +145,9 @@ class LocalLauncher:
         waiting = [running for running in self._running if not running.started]
         for batch in {running.batch for running in waiting}:
             together = [running for running in waiting if running.batch == batch]
-            if all(running.is_ready() for running in together):
-                start_at = time.time() + START_DELAY_S
+            if all(is_ready(running.attempt, len(running.record.job.ranks)) for running in together):
+                tell_start([running.attempt for running in together], START_DELAY_S)
                 for running in together:
-                    write_text(running.attempt.go, repr(start_at))
                     running.started = True
 
     def num_running(self) -> int:

@@ -142,7 +142,10 @@ PARALLEL = Registry(
 
 LAUNCHERS = Registry(
     "launcher",
-    {"local": "trainmark.launch.local:LocalLauncher"},
+    {
+        "local": "trainmark.launch.local:LocalLauncher",
+        "slurm": "trainmark.launch.slurm.launcher:SlurmLauncher",
+    },
     group="trainmark.launchers",
 )
 

@@ -77,6 +77,11 @@ class AttemptFolder:
         """How the attempt ended, as the launcher saw it."""
         return self.path / "exit.json"
 
+    @property
+    def status(self) -> Path:
+        """The exit code of a job's ranks, as the job itself saw it."""
+        return self.path / "status"
+
 
 @dataclass(frozen=True)
 class RunFolder:
@@ -152,6 +157,22 @@ class RunFolder:
     def job_script(self, member: int) -> Path:
         """The commands of a member's job, runnable by hand."""
         return self.job(member) / "job.sh"
+
+    def submission_record(self, number: int) -> Path:
+        """Which tries were given to a scheduler together, and the number of their job."""
+        return self.path / "submissions" / f"{number:04d}.json"
+
+    def submission_script(self, number: int) -> Path:
+        """What was given to the scheduler."""
+        return self.path / "submissions" / f"{number:04d}.sh"
+
+    def submission_output(self, number: int) -> Path:
+        """Where what a submission's jobs print goes."""
+        return self.path / "submissions" / f"{number:04d}.log"
+
+    def submission_numbers(self) -> list[int]:
+        """All submissions of the run, oldest first."""
+        return sorted(int(path.stem) for path in (self.path / "submissions").glob("[0-9]*.json"))
 
     def attempt(self, member: int, attempt: int) -> AttemptFolder:
         """The folder of one try at a member; attempts count from 1."""

@@ -1,0 +1,253 @@
+"""Starts members as jobs of Slurm, which go on without this process, and follows them by one look at the queue."""
+
+import time
+from dataclasses import replace
+
+from trainmark.launch.ends import End, record_end
+from trainmark.launch.slurm.ending import explain_end
+from trainmark.launch.slurm.programs import (
+    SlurmMissingError,
+    SlurmRefusedError,
+    SlurmUnreachableError,
+    call,
+)
+from trainmark.launch.slurm.queue import QueuedJob, max_array_size, read_queue
+from trainmark.launch.slurm.script import escaped_output, job_name, member_script, preview, submission_script
+from trainmark.launch.slurm.shape import check_shapes, shape_of_member
+from trainmark.launch.slurm.submission import Submission, Task, read_submissions, write_submission
+from trainmark.launch.slurm.underway import Underway
+from trainmark.spec.errors import PlanError
+from trainmark.spec.files import write_text
+from trainmark.spec.job_record import JobRecord
+from trainmark.spec.plan import Plan
+from trainmark.spec.queue import QueueState
+from trainmark.spec.run_folder import RunFolder
+from trainmark.spec.site import Site
+
+FIRST_POLL_S = 0.5
+BACK_OFF = 1.5
+CANCEL_PATIENCE_S = 60.0
+
+
+class SlurmLauncher:
+    """Starts members as jobs of Slurm, which go on without this process, and follows them by one look at the queue."""
+
+    outlives_us = True
+
+    def __init__(self) -> None:
+        self.broken: str | None = None
+        self._underway: list[Underway] = []
+        self._unsent: tuple[Submission, list[JobRecord]] | None = None
+        self._wait_s = FIRST_POLL_S
+        self._longest_wait_s = 15.0
+        self._last_states: dict[str, str] = {}
+
+    @property
+    def poll_s(self) -> float:
+        """Longer and longer while nothing happens in the queue."""
+        return self._wait_s
+
+    def check(self, plan: Plan, site: Site) -> None:
+        """An error if Slurm could not be asked for the plan's members; Slurm itself is not asked."""
+        check_shapes(plan, site, one_allocation=False)
+        self._longest_wait_s = site.slurm.poll_s
+
+    def script(self, record: JobRecord) -> str:
+        """A batch script that trains the member."""
+        return member_script(record)
+
+    def batch_scripts(self, records: list[JobRecord]) -> dict[str, str]:
+        """One array for each kind of job, or one allocation."""
+        if _in_one_allocation(records):
+            return dict([preview(records, 1, is_array=False)])
+        parts = _alike(records)
+        return dict(preview(part, number, is_array=True) for number, part in enumerate(parts, start=1))
+
+    def submit(self, waiting: list[JobRecord]) -> list[JobRecord]:
+        """As many as the site lets us queue: alike ones in one array, or all in one allocation."""
+        if self._unsent is not None:
+            _, records = self._unsent
+            return records if self._send(*self._unsent) else []
+        if _in_one_allocation(waiting):
+            return self._submit(waiting, is_array=False) if not self._underway else []
+        room = waiting[0].site.slurm.max_queued - len(self._underway)
+        submitted: list[JobRecord] = []
+        for part in _alike(waiting[: max(0, room)]):
+            for chunk in _chunks(part, self._most_in_array()):
+                submitted += self._submit(chunk, is_array=True)
+                if self._unsent is not None or self.broken:
+                    return submitted
+        return submitted
+
+    def _most_in_array(self) -> int:
+        try:
+            return max(1, max_array_size())
+        except (SlurmUnreachableError, SlurmRefusedError):
+            return 1
+        except SlurmMissingError as error:
+            raise PlanError(f"{error}. Run on a login node of the cluster, or choose --launcher local.") from None
+
+    def _submit(self, records: list[JobRecord], *, is_array: bool) -> list[JobRecord]:
+        """The records, if they are on their way; the submission is recorded before Slurm hears of it."""
+        folder = records[0].folder
+        tasks = tuple(Task(record.job.member, record.new_attempt()[0]) for record in records)
+        number = max(folder.submission_numbers(), default=0) + 1
+        submission = Submission(number, tasks, is_array=is_array, job_id=None)
+        write_submission(folder, submission)
+        write_text(folder.submission_script(number), submission_script(records, submission))
+        return records if self._send(submission, records) else []
+
+    def _send(self, submission: Submission, records: list[JobRecord]) -> bool:
+        """Whether Slurm has taken the submission, or refused it for good; else it is tried again later."""
+        folder = records[0].folder
+        try:
+            # An answer that was lost on its way back must not start the members twice.
+            job_id = _find_job(folder, submission) if self._unsent is not None else None
+            job_id = job_id or _sbatch(folder, submission)
+        except SlurmUnreachableError:
+            self._unsent = (submission, records)
+            return False
+        except SlurmRefusedError as error:
+            self._unsent = None
+            self._give_up(submission, records, str(error))
+            return True
+        self._unsent = None
+        taken = submission.with_job(job_id)
+        write_submission(folder, taken)
+        self._follow(taken, records)
+        self._wait_s = FIRST_POLL_S
+        return True
+
+    def _give_up(self, submission: Submission, records: list[JobRecord], why: str) -> None:
+        self.broken = f"Slurm refused the job: {why}"
+        write_submission(records[0].folder, replace(submission, gave_up=True))
+        for record, task in zip(records, submission.tasks, strict=True):
+            attempt = record.folder.attempt(task.member, task.attempt)
+            record_end(record, attempt, "failed", self.broken)
+
+    def _follow(self, submission: Submission, records: list[JobRecord]) -> None:
+        by_member = {record.job.member: record for record in records}
+        for task in submission.tasks:
+            if task.member in by_member:
+                record = by_member[task.member]
+                attempt = record.folder.attempt(task.member, task.attempt)
+                self._underway.append(Underway(record, attempt, submission.job_of(task) or ""))
+
+    def adopt(self, records: list[JobRecord]) -> list[JobRecord]:
+        """Members whose newest attempt waits or runs in Slurm; the ends of others are recorded first."""
+        if not records:
+            return []
+        folder = records[0].folder
+        submissions = [self._known(folder, each) for each in read_submissions(folder) if not each.gave_up]
+        newest = {record.job.member: folder.num_attempts(record.job.member) for record in records}
+        for submission in submissions:
+            current = [r for r in records if Task(r.job.member, newest[r.job.member]) in submission.tasks]
+            open_ones = [r for r in current if not folder.attempt(r.job.member, newest[r.job.member]).exit.exists()]
+            self._follow(submission, [record for record in open_ones if not record.is_finished()])
+        while any(not each.is_known_to_go_on for each in self._underway):
+            self.poll()
+            if any(not each.is_known_to_go_on for each in self._underway):
+                time.sleep(FIRST_POLL_S)
+        return [each.record for each in self._underway]
+
+    def _known(self, folder: RunFolder, submission: Submission) -> Submission:
+        """The submission with its job's number, if Slurm has one; else it never reached Slurm."""
+        if submission.job_id is not None:
+            return submission
+        job_id = _find_job(folder, submission)
+        known = submission.with_job(job_id) if job_id else replace(submission, gave_up=True)
+        write_submission(folder, known)
+        return known
+
+    def poll(self) -> list[JobRecord]:
+        """The members that ended, by their own records or by Slurm's word; one look at the queue for all."""
+        if not self._underway:
+            return []
+        try:
+            queue = read_queue(job_name(self._underway[0].record.folder))
+        except (SlurmUnreachableError, SlurmRefusedError):  # the controller restarts; members may end meanwhile
+            queue = None
+        ended = []
+        for each in list(self._underway):
+            each.look(queue)
+            if each.has_ended():
+                self._end(each)
+                ended.append(each.record)
+        self._back_off(queue, bool(ended))
+        return ended
+
+    def _back_off(self, queue: dict[str, QueuedJob] | None, something_ended: bool) -> None:
+        states = {number: job.state.state for number, job in queue.items()} if queue is not None else {}
+        is_news = something_ended or (queue is not None and states != self._last_states)
+        self._last_states = states if queue is not None else self._last_states
+        self._wait_s = FIRST_POLL_S if is_news else min(self._longest_wait_s, self._wait_s * BACK_OFF)
+
+    def _end(self, each: Underway) -> None:
+        state, reason = explain_end(each)
+        facts = {"job_id": each.job_id}
+        if each.state is not None:
+            facts |= {"slurm_state": each.state.state, "nodes": each.state.nodes}
+        record_end(each.record, each.attempt, state, reason, **facts)
+        self._underway.remove(each)
+
+    def num_running(self) -> int:
+        """Members that wait or run in Slurm."""
+        return len(self._underway)
+
+    def cancel(self) -> None:
+        """Slurm has been told to end all jobs, and has; the ends are recorded."""
+        jobs = sorted({each.job_id for each in self._underway})
+        if not jobs:
+            return
+        call("scancel", "--quiet", *jobs)
+        deadline = time.monotonic() + CANCEL_PATIENCE_S
+        while self._underway and time.monotonic() < deadline:
+            self.poll()
+            time.sleep(FIRST_POLL_S)
+        for each in list(self._underway):
+            stopped: End = "stopped"
+            record_end(each.record, each.attempt, stopped, "cancelled; Slurm has not ended the job yet")
+            self._underway.remove(each)
+
+    def queue(self, folder: RunFolder) -> dict[int, QueueState]:
+        """The newest job of each member, as Slurm sees it now."""
+        jobs = read_queue(job_name(folder))
+        found = {}
+        for submission in read_submissions(folder):
+            for task in submission.tasks:
+                number = submission.job_of(task) or ""
+                if number in jobs:
+                    found[task.member] = jobs[number].state
+        return found
+
+
+def _sbatch(folder: RunFolder, submission: Submission) -> str:
+    """The number of the job."""
+    output = escaped_output(folder.submission_output(submission.number))
+    script = str(folder.submission_script(submission.number))
+    answer = call("sbatch", "--parsable", f"--output={output}", script)
+    return answer.strip().split(";")[0]  # "123;cluster" where there are several
+
+
+def _find_job(folder: RunFolder, submission: Submission) -> str | None:
+    """The number of the job that has the submission's comment."""
+    for number, job in read_queue(job_name(folder)).items():
+        if job.comment == submission.comment:
+            return number.split("_")[0]
+    return None
+
+
+def _in_one_allocation(records: list[JobRecord]) -> bool:
+    return bool(records) and records[0].config.launch.allocation == "one"
+
+
+def _alike(records: list[JobRecord]) -> list[list[JobRecord]]:
+    """Records that can be tasks of one array: of one group of nodes and one shape."""
+    parts: dict[object, list[JobRecord]] = {}
+    for record in records:
+        parts.setdefault((record.group, shape_of_member(record)), []).append(record)
+    return list(parts.values())
+
+
+def _chunks(records: list[JobRecord], size: int) -> list[list[JobRecord]]:
+    return [records[start : start + size] for start in range(0, len(records), size)]

@@ -1,0 +1,85 @@
+"""What Slurm says of a run's jobs: all of them in one call, and the last word on one that is gone."""
+
+import re
+from typing import NamedTuple
+
+from trainmark.launch.slurm.programs import SlurmMissingError, SlurmRefusedError, call
+from trainmark.spec.queue import QueueState
+
+SEPARATOR = "|"
+QUEUE_FORMAT = SEPARATOR.join(("%i", "%T", "%N", "%k", "%r"))  # number, state, nodes, comment, reason
+
+WAITING = frozenset({"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"})
+RUNNING = frozenset({"RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT", "RESIZING"})
+
+
+class QueuedJob(NamedTuple):
+    """A job of the run, and the comment that it was submitted with."""
+
+    state: QueueState
+    comment: str
+
+
+def is_going_on(state: QueueState | None) -> bool:
+    """Whether the job waits or runs."""
+    return state is not None and state.state in WAITING | RUNNING
+
+
+def read_queue(job_name: str) -> dict[str, QueuedJob]:
+    """Every job of that name which Slurm remembers, tasks of arrays one by one, by their numbers."""
+    text = call("squeue", "--noheader", "--array", "--states=all", f"--name={job_name}", f"--format={QUEUE_FORMAT}")
+    return parse_queue(text)
+
+
+def parse_queue(text: str) -> dict[str, QueuedJob]:
+    """The jobs in squeue's answer."""
+    found = {}
+    for line in text.splitlines():
+        words = [word.strip() for word in line.split(SEPARATOR, 4)]
+        if len(words) == 5:
+            number, state, nodes, comment, reason = words
+            found[number] = QueuedJob(QueueState(number, state, nodes, "" if reason == "None" else reason), comment)
+    return found
+
+
+def last_word(job_id: str) -> QueueState | None:
+    """The end of a job that the queue no longer shows: by accounting, else by the controller; None: nobody knows."""
+    for ask in (_from_accounting, _from_controller):
+        try:
+            found = ask(job_id)
+        except (SlurmRefusedError, SlurmMissingError):  # sites without accounting exist
+            continue
+        if found is not None:
+            return found
+    return None
+
+
+def _from_accounting(job_id: str) -> QueueState | None:
+    # Not --json: that of Slurm 22.05 gives exit code 0 for failed jobs.
+    text = call("sacct", "--noheader", "--parsable2", "--allocations", f"--jobs={job_id}", "--format=State,NodeList")
+    for line in text.splitlines():
+        state, _, nodes = line.partition(SEPARATOR)
+        if state:
+            return QueueState(job_id, state.split()[0], nodes)  # "CANCELLED by 1000"
+    return None
+
+
+def _from_controller(job_id: str) -> QueueState | None:
+    return parse_job(job_id, call("scontrol", "--oneliner", "show", "job", job_id))
+
+
+def parse_job(job_id: str, text: str) -> QueueState | None:
+    """The job in scontrol's answer."""
+    fields = dict(re.findall(r"(?:^|\s)(JobState|NodeList|Reason)=(\S*)", text))
+    if "JobState" not in fields:
+        return None
+    nodes, reason = fields.get("NodeList", ""), fields.get("Reason", "")
+    return QueueState(
+        job_id, fields["JobState"], "" if nodes == "(null)" else nodes, "" if reason == "None" else reason
+    )
+
+
+def max_array_size() -> int:
+    """One more than the largest task number of an array."""
+    found = re.search(r"MaxArraySize\s*=\s*(\d+)", call("scontrol", "show", "config"))
+    return int(found[1]) if found else 1

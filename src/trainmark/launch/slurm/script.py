@@ -1,0 +1,195 @@
+"""Batch scripts: job.sh of each member, and what is submitted for several of them together."""
+
+import shlex
+import sys
+from pathlib import Path
+
+from trainmark.launch.commands import as_comment, worker_words
+from trainmark.launch.environment import rank_environment
+from trainmark.launch.slurm.shape import JobShape, shape_of_all, shape_of_member
+from trainmark.launch.slurm.submission import Submission, Task
+from trainmark.spec.job_record import JobRecord
+from trainmark.spec.run_folder import RunFolder, member_name
+
+MIB_PER_GIB = 1024
+
+
+def job_name(folder: RunFolder) -> str:
+    """The name by which all jobs of a run are found in the queue."""
+    return "".join(
+        letter if letter.isascii() and (letter.isalnum() or letter in "-._") else "_" for letter in folder.run_id
+    )
+
+
+def member_script(record: JobRecord) -> str:
+    """job.sh: trains one member; `sbatch job.sh` does so by hand, as attempt 1."""
+    shape, job = shape_of_member(record), record.job
+    lines = [
+        "#!/bin/bash",
+        *_header(record, shape),
+        as_comment(
+            f"Run {record.folder.run_id}, member {job.member}: {shape.ranks} worker(s) on {shape.nodes} node(s)."
+        ),
+        "# Usage: job.sh [ATTEMPT [OPTIONS OF SRUN]]",
+        "attempt=${1:-1}",
+        "shift",
+        f"folder={shlex.quote(str(record.folder.job(job.member)))}/attempt-$attempt",
+        'mkdir -p "$folder"',
+        # A requeued job would write over what its first start has measured.
+        'if [ "${SLURM_RESTART_COUNT:-0}" -gt 0 ]; then',
+        '  echo "Slurm has requeued this job; trainmark makes a new attempt instead" >&2',
+        '  echo 75 >"$folder/status"',
+        "  exit 75",
+        "fi",
+        *record.site.setup,
+        f"{_start(record, shape)} \\",
+        f"  {_worker(record)}",
+        "status=$?",
+        'echo "$status" >"$folder/status"',
+        'exit "$status"',
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def array_script(records: list[JobRecord], submission: Submission) -> str:
+    """One array: each task trains one member by its own job.sh."""
+    first = records[0]
+    running = first.site.slurm.max_running
+    throttle = f"%{running}" if running is not None else ""
+    lines = [
+        "#!/bin/bash",
+        *_header(first, shape_of_member(first), submission),
+        f"#SBATCH --array=0-{len(records) - 1}{throttle}",
+        as_comment(f"Run {first.folder.run_id}: {len(records)} members, each by its own job.sh."),
+        f"members=({' '.join(member_name(task.member) for task in submission.tasks)})",
+        f"attempts=({' '.join(str(task.attempt) for task in submission.tasks)})",
+        "task=$SLURM_ARRAY_TASK_ID",
+        f'exec /bin/bash {shlex.quote(str(first.folder.path))}/jobs/"${{members[task]}}"/job.sh "${{attempts[task]}}"',
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def allocation_script(records: list[JobRecord], submission: Submission) -> str:
+    """One allocation: lanes side by side, the members of a lane one after another, the first ones start together."""
+    first = records[0]
+    attempts = {task.member: task.attempt for task in submission.tasks}
+    nodes = _nodes_in_order(records)
+    lines = [
+        "#!/bin/bash",
+        *_header(first, shape_of_all(records), submission),
+        as_comment(f"Run {first.folder.run_id}: {len(records)} members in one allocation."),
+        *first.site.setup,
+        f"jobs={shlex.quote(str(first.folder.path))}/jobs",
+    ]
+    together = [record for record in records if record.job.is_first_of_lane]
+    if together:
+        lines.append("# Tells the first member of each lane to start, once all of them are ready.")
+        lines.append(f"{_start_gun(together, attempts)} &")
+    for lane in sorted({record.job.lane for record in records}):
+        members = [record for record in records if record.job.lane == lane]
+        offset = nodes.index(members[0].job.ranks[0].node)
+        lines.append(
+            f"# lane {lane}: node(s) {offset} to {offset + shape_of_member(members[0]).nodes - 1} of the allocation"
+        )
+        lines.append("(")
+        for record in members:
+            member = record.job.member
+            lines.append(
+                f'  /bin/bash "$jobs"/{member_name(member)}/job.sh {attempts[member]} --exact --relative={offset}'
+            )
+        lines.append(") &")
+    lines.append("wait")
+    return "\n".join(lines) + "\n"
+
+
+def submission_script(records: list[JobRecord], submission: Submission) -> str:
+    """What is given to sbatch."""
+    return array_script(records, submission) if submission.is_array else allocation_script(records, submission)
+
+
+def preview(records: list[JobRecord], number: int, *, is_array: bool) -> tuple[str, str]:
+    """File name and text of a submission of first attempts."""
+    tasks = tuple(Task(record.job.member, 1) for record in records)
+    submission = Submission(number, tasks, is_array=is_array, job_id=None)
+    folder = records[0].folder
+    return folder.name_of(folder.submission_script(number)), submission_script(records, submission)
+
+
+def _header(record: JobRecord, shape: JobShape, submission: Submission | None = None) -> list[str]:
+    """The #SBATCH lines; every value in them is a plain word, checked when the site was read."""
+    group, slurm, launch = record.group, record.site.slurm, record.config.launch
+    minutes = launch.time_limit_minutes or slurm.time_limit_minutes
+    options = {
+        "job-name": job_name(record.folder),
+        "comment": submission.comment if submission else None,
+        "account": slurm.account,
+        "qos": slurm.qos,
+        "reservation": slurm.reservation,
+        "partition": group.partition,
+        "time": f"{minutes // 60:02d}:{minutes % 60:02d}:00" if minutes else None,
+        "nodes": shape.nodes,
+        "ntasks": shape.ranks,
+        "ntasks-per-node": shape.ranks_per_node,
+        "cpus-per-task": shape.cores_per_rank,
+        "threads-per-core": 1,
+        "mem": _memory(shape, group.memory_gib_per_slot),
+        "gres": f"{group.gres}:{shape.ranks_per_node}" if shape.has_accelerators else None,
+        "signal": f"USR2@{slurm.warn_before_limit_s}",
+        "open-mode": "append",
+    }
+    lines = [f"#SBATCH --{name}={value}" for name, value in options.items() if value is not None]
+    lines += ["#SBATCH --exclusive"] if shape.has_whole_nodes else []
+    # A restart is a new attempt, with timings of its own; Slurm must not mix them.
+    return [*lines, "#SBATCH --no-requeue", *(f"#SBATCH {option}" for option in slurm.options)]
+
+
+def _memory(shape: JobShape, gib_per_slot: float | None) -> str | None:
+    if shape.has_whole_nodes:
+        return "0"  # Slurm's word for all of it
+    return None if gib_per_slot is None else f"{int(shape.ranks_per_node * gib_per_slot * MIB_PER_GIB)}M"
+
+
+def _start(record: JobRecord, shape: JobShape) -> str:
+    """srun and its options, all of them explicit: what it inherits changes from version to version."""
+    slurm = record.site.slurm
+    words = [
+        "srun",
+        f"--nodes={shape.nodes}",
+        f"--ntasks={shape.ranks}",
+        f"--ntasks-per-node={shape.ranks_per_node}",
+        f"--cpus-per-task={shape.cores_per_rank}",
+        "--threads-per-core=1",
+        f"--cpu-bind={'cores' if slurm.binding == 'slurm' else 'none'}",
+        "--distribution=block:block",
+        "--kill-on-bad-exit=1",
+        f"--mpi={slurm.mpi or 'none'}",
+        "--export=ALL",
+    ]
+    # In file names of srun % begins a replacement; %% stands for itself.
+    escaped = str(record.folder.job(record.job.member)).replace("%", "%%")
+    return f'{shlex.join(words)} --output={shlex.quote(escaped)}/attempt-"$attempt"/rank-%t.log "$@"'
+
+
+def _worker(record: JobRecord) -> str:
+    environment = rank_environment(record.config.launch, record.job.ranks[0]._replace(accelerator=None))
+    variables = [f"{name}={value}" for name, value in environment.items()]
+    waits = record.config.launch.allocation == "one" and record.job.is_first_of_lane
+    words = ["env", *variables, *worker_words(record), "--rank", "slurm", *(["--wait-for-start"] if waits else [])]
+    return f'{shlex.join(words)} --attempt "$attempt"'
+
+
+def _start_gun(records: list[JobRecord], attempts: dict[int, int]) -> str:
+    site, folder = records[0].site, records[0].folder
+    words = [*site.container, site.python or sys.executable, "-P", "-m", "trainmark.launch.start_gun", str(folder.path)]
+    return shlex.join([*words, *(f"{each.job.member}:{attempts[each.job.member]}" for each in records)])
+
+
+def _nodes_in_order(records: list[JobRecord]) -> list[str]:
+    """The plan's nodes in the order of the lanes, which is that of the allocation's nodes."""
+    lanes = {record.job.lane: record for record in records}
+    return list(dict.fromkeys(rank.node for lane in sorted(lanes) for rank in lanes[lane].job.ranks))
+
+
+def escaped_output(path: Path) -> str:
+    """A path for sbatch's and srun's --output: % stands for itself."""
+    return str(path).replace("%", "%%")
