@@ -5,13 +5,15 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import settings
 
+from tests.cluster import Cluster
+from tests.cluster.requirements import require_cluster
 from trainmark.machine.topology import read_topology
 
 # Test files run two at a time, on as few as two cores: threads that wait for each other there wait long.
@@ -69,6 +71,14 @@ def run_small(trainmark: Command) -> Callable[..., dict[str, Any]]:
         return result
 
     return run
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A running Slurm cluster of four nodes, which the tests of a file share; skipped where none can run."""
+    require_cluster()
+    with Cluster(tmp_path_factory.mktemp("cluster")) as running:
+        yield running
 
 
 def events_of(run_dir: Path, member: int = 0, attempt: int = 1, rank: int = 0) -> list[dict[str, Any]]:
