@@ -5,14 +5,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from trainmark.collect.build import build_result, config_hash
-from trainmark.collect.progress import ProgressReader
+from trainmark.collect.progress import ProgressReader, read_progress
 from trainmark.data.bootstrap import write_bootstraps
 from trainmark.data.epochs import steps_per_epoch
 from trainmark.data.folders import Progress, make_missing, with_folder
 from trainmark.launch.interrupts import interruptible
 from trainmark.launch.launcher import Launcher
 from trainmark.launch.supervise import run_jobs
-from trainmark.machine.claims import claimed
+from trainmark.machine.claims import claimed, stop_worker
 from trainmark.machine.describe import describe_machine
 from trainmark.machine.software import code_version, describe_software
 from trainmark.machine.storage import check_space, is_disk_full, keep_reserve, write_from_reserve
@@ -41,7 +41,7 @@ def run(config: RunConfig, site: Site, runs_dir: Path, watch: Watch, making: Pro
     """A whole run, from choices to the stored Result."""
     config, plan = make_plan(config, site)
     launcher: Launcher = LAUNCHERS.load(config.launch.launcher)()
-    launcher.check(plan, site)
+    launcher.check(config, plan, site)
     make_missing(config, runs_dir, making)
     folder = stage(config, plan, site, launcher, runs_dir)
     return train(config, plan, site, folder, launcher, watch)
@@ -51,7 +51,7 @@ def resume(folder: RunFolder, watch: Watch, making: Progress) -> Result:
     """The run goes on with the members that are missing; finished ones are kept as they are."""
     config, plan, site = read_stored(folder)
     launcher: Launcher = LAUNCHERS.load(config.launch.launcher)()
-    launcher.check(plan, site)
+    launcher.check(config, plan, site)
     make_missing(config, folder.path.parent, making)
     return train(config, plan, site, folder, launcher, watch)
 
@@ -80,7 +80,7 @@ def preview(config: RunConfig, site: Site, runs_dir: Path) -> tuple[RunConfig, P
     """What `run` would do: the completed config, the plan and all scripts by file name; nothing is touched."""
     config, plan = make_plan(config, site)
     launcher: Launcher = LAUNCHERS.load(config.launch.launcher)()
-    launcher.check(plan, site)
+    launcher.check(config, plan, site)
     folder = RunFolder((runs_dir / "RUN").resolve())
     records = [JobRecord(folder, config, site, job) for job in plan.jobs]
     scripts = {folder.name_of(folder.job_script(record.job.member)): launcher.script(record) for record in records}
@@ -111,6 +111,25 @@ def launch(config: RunConfig, plan: Plan, site: Site, folder: RunFolder, launche
     reader = ProgressReader(folder, config, plan)
     with interruptible(folder.path, launcher.outlives_us):
         run_jobs(launcher, missing, lambda: watch(folder, reader.read))
+
+
+def status(folder: RunFolder) -> list[MemberProgress]:
+    """What each member is doing now, by its own events and by the scheduler's word, where there is one."""
+    launcher: Launcher = LAUNCHERS.load(read_stored(folder)[0].launch.launcher)()
+    return read_progress(folder, launcher.queue(folder))
+
+
+def cancel(folder: RunFolder) -> bool:
+    """Whether anything was there to stop: the process that works on the run, and jobs that would outlive it."""
+    config, plan, site = read_stored(folder)
+    launcher: Launcher = LAUNCHERS.load(config.launch.launcher)()
+    was_worked_on = stop_worker(folder)
+    if not launcher.outlives_us:
+        return was_worked_on
+    records = [JobRecord(folder, config, site, job) for job in plan.jobs]
+    going_on = launcher.adopt([record for record in records if not record.is_finished()])
+    launcher.cancel()
+    return was_worked_on or bool(going_on)
 
 
 def collect(folder: RunFolder) -> Result:

@@ -17,6 +17,7 @@ from trainmark.spec.registries import OPTIMIZERS, SCHEDULES
 from trainmark.spec.run_folder import RunFolder
 from trainmark.spec.site import NodeGroup, Site, Slot
 from trainmark.train import loop
+from trainmark.train.end_request import EndRequest
 from trainmark.train.event_log import EventLog
 from trainmark.train.member import train_member
 
@@ -56,7 +57,7 @@ def attempt(record: JobRecord, number: int, kill_at: int | None, monkeypatch: py
     log = EventLog(record.folder.attempt(0, number).rank_events(0))
     record.folder.attempt(0, number).path.mkdir(parents=True, exist_ok=True)
     try:
-        train_member(record, record.job.ranks[0], number, log, waits_for_start=False)
+        train_member(record, record.job.ranks[0], number, log, EndRequest(), waits_for_start=False)
     except Killed:
         pass
     finally:

@@ -8,7 +8,7 @@ import traceback
 import typer
 
 import trainmark
-from trainmark.cli import data, flops, list_parts, machine, report, results, resume, run, score, show, status
+from trainmark.cli import cancel, data, flops, list_parts, machine, report, results, resume, run, score, show, status
 from trainmark.spec.errors import EXIT_RUN_FAILED, TrainmarkError
 
 app = typer.Typer(
@@ -24,6 +24,7 @@ app = typer.Typer(
 app.command("run")(run.run)
 app.command("resume")(resume.resume)
 app.command("status")(status.status)
+app.command("cancel")(cancel.cancel)
 app.command("show")(show.show)
 app.command("results")(results.results)
 app.command("report")(report.report)

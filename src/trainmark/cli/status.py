@@ -17,14 +17,14 @@ def status(run: RunName = "latest", runs_dir: RunsDir = DEFAULT_RUNS_DIR, json: 
 
     from rich.console import Console
 
+    from trainmark import pipeline
     from trainmark.cli.output import print_json
-    from trainmark.collect.progress import read_progress
     from trainmark.machine.claims import is_being_worked_on
     from trainmark.report.progress_table import progress_table
     from trainmark.store.runs import find_run
 
     folder = find_run(run, runs_dir)
-    members, alive = read_progress(folder), is_being_worked_on(folder)
+    members, alive = pipeline.status(folder), is_being_worked_on(folder)
     if json:
         print_json({"run_id": folder.run_id, "alive": alive, "members": [asdict(member) for member in members]})
         return

@@ -24,7 +24,8 @@ def build_result(folder: RunFolder) -> Result:
     config, plan, _ = read_stored(folder)
     quality = QUALITIES.load(config.quality)
     try:
-        measured = read_measured(folder, config, plan, quality, is_alive=is_being_worked_on(folder))
+        is_alive = is_being_worked_on(folder) or config.launch.jobs_outlive_launcher
+        measured = read_measured(folder, config, plan, quality, is_alive=is_alive)
         return _result_of(folder, measured)
     except DAMAGE as error:
         raise damaged(folder, error) from error

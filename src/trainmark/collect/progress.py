@@ -1,5 +1,6 @@
 """What each member is doing now, read from the tails of the event files."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -10,8 +11,11 @@ from trainmark.spec.files import read_json
 from trainmark.spec.layout import global_batch
 from trainmark.spec.plan import Job, Plan
 from trainmark.spec.progress import MemberProgress
+from trainmark.spec.queue import QueueState
 from trainmark.spec.run_folder import RunFolder
 from trainmark.spec.stored_run import DAMAGE, damaged, read_stored
+
+GOING_ON = ("starting", "training", "predicting")
 
 
 class ProgressReader:
@@ -84,15 +88,22 @@ class ProgressReader:
         }
 
 
-def read_progress(folder: RunFolder) -> list[MemberProgress]:
-    """Every member of a stored run as it is now."""
+def read_progress(folder: RunFolder, queue: Mapping[int, QueueState]) -> list[MemberProgress]:
+    """Every member of a stored run as it is now; `queue` is what a scheduler says of members' jobs."""
     config, plan, _ = read_stored(folder)
     reader = ProgressReader(folder, config, plan)
     try:
         members = reader.read()
     except DAMAGE as error:
         raise damaged(folder, error) from error
-    if is_being_worked_on(folder):
-        return members
-    going_on = ("starting", "training", "predicting")
-    return [replace(m, state="stopped", seconds_left=None) if m.state in going_on else m for m in members]
+    is_watched = is_being_worked_on(folder)
+    return [_as_queued(member, queue.get(member.member), is_watched=is_watched) for member in members]
+
+
+def _as_queued(member: MemberProgress, job: QueueState | None, *, is_watched: bool) -> MemberProgress:
+    if member.state not in GOING_ON:
+        return replace(member, job=job)
+    if job is not None and job.is_waiting:
+        return replace(member, state="queued", job=job)
+    goes_on = job.is_going_on if job is not None else is_watched
+    return replace(member, job=job) if goes_on else replace(member, state="stopped", seconds_left=None, job=job)

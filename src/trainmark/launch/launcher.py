@@ -2,6 +2,7 @@
 
 from typing import Protocol
 
+from trainmark.spec.config import RunConfig
 from trainmark.spec.job_record import JobRecord
 from trainmark.spec.plan import Plan
 from trainmark.spec.queue import QueueState
@@ -20,7 +21,7 @@ class Launcher(Protocol):
         """How long to wait before the next look."""
         ...
 
-    def check(self, plan: Plan, site: Site) -> None:
+    def check(self, config: RunConfig, plan: Plan, site: Site) -> None:
         """Nothing, or an error if this launcher cannot start that plan here."""
         ...
 

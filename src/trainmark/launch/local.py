@@ -10,6 +10,7 @@ from trainmark.launch.commands import as_comment, rank_command
 from trainmark.launch.ends import End, record_end
 from trainmark.launch.start_gun import is_ready, tell_start
 from trainmark.machine.accelerators import find_accelerators
+from trainmark.spec.config import RunConfig
 from trainmark.spec.errors import PlanError
 from trainmark.spec.exit_codes import DISK_FULL
 from trainmark.spec.job_record import JobRecord
@@ -52,7 +53,7 @@ class LocalLauncher:
         self._running: list[_Running] = []
         self._batch = 0
 
-    def check(self, plan: Plan, site: Site) -> None:
+    def check(self, config: RunConfig, plan: Plan, site: Site) -> None:
         """An error if the plan needs other machines, or cores that this process may not use."""
         nodes = {rank.node for job in plan.jobs for rank in job.ranks}
         if len(nodes) > 1:

@@ -2,6 +2,9 @@
 
 import json
 import os
+import signal
+import socket
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -9,6 +12,8 @@ from typing import Any
 from trainmark.machine.process import is_alive, this_process
 from trainmark.spec.errors import RunFailedError
 from trainmark.spec.run_folder import RunFolder
+
+STOP_PATIENCE_S = 30.0
 
 
 def is_being_worked_on(folder: RunFolder) -> bool:
@@ -37,6 +42,23 @@ def claimed(folder: RunFolder) -> Iterator[None]:
         yield
     finally:
         folder.launcher.unlink(missing_ok=True)
+
+
+def stop_worker(folder: RunFolder) -> bool:
+    """Whether a process worked on the run and was told to end; it is waited for."""
+    claim = _read_claim(folder)
+    if claim is None or not is_alive(claim):
+        return False
+    if claim["host"] != socket.gethostname():
+        raise RunFailedError(
+            f"Run {folder.run_id} is being worked on by process {claim['pid']} on {claim['host']}. Cancel it there; if "
+            f"that process is long gone, remove {folder.launcher}."
+        )
+    os.kill(claim["pid"], signal.SIGTERM)
+    deadline = time.monotonic() + STOP_PATIENCE_S
+    while is_alive(claim) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return True
 
 
 def _read_claim(folder: RunFolder) -> dict[str, Any] | None:

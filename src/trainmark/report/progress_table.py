@@ -9,22 +9,15 @@ from trainmark.spec.progress import MemberProgress
 from trainmark.spec.units import show_duration
 
 MOST_ROWS = 16
+COLUMNS = ("member", "state", "progress", "epoch", "loss", "quality", "samples/s", "left")
 
 
 def progress_table(members: list[MemberProgress], most_rows: int = MOST_ROWS) -> Table:
     """One row a member; of a large ensemble those that train now, and a count of the others."""
-    table = Table(
-        "member",
-        "state",
-        "progress",
-        "epoch",
-        "loss",
-        "quality",
-        "samples/s",
-        "left",
-        box=None,
-        pad_edge=False,
-    )
+    table = Table(*COLUMNS, box=None, pad_edge=False)
+    is_queued = any(member.job for member in members)
+    for name in ("job", "in the queue", "nodes") if is_queued else ():
+        table.add_column(name)
     shown = members
     if len(members) > most_rows:
         shown = [member for member in members if member.state not in ("waiting", "finished")][:most_rows]
@@ -40,8 +33,16 @@ def progress_table(members: list[MemberProgress], most_rows: int = MOST_ROWS) ->
             "" if member.quality is None else f"{member.quality:.4f}",
             "" if member.samples_per_s is None else f"{member.samples_per_s:.0f}",
             "" if member.seconds_left is None else show_duration(member.seconds_left),
+            *(_queued(member) if is_queued else ()),
         )
     return table
+
+
+def _queued(member: MemberProgress) -> tuple[str, str, str]:
+    if member.job is None:
+        return "", "", ""
+    why = f" ({member.job.reason})" if member.job.is_waiting and member.job.reason else ""
+    return member.job.job_id, f"{member.job.state}{why}", member.job.nodes
 
 
 def count_states(members: list[MemberProgress]) -> str:

@@ -133,6 +133,11 @@ class LaunchConfig(StrictSection):
         None, ge=1, description="slurm: limit of each job; default: the site's, else the partition's"
     )
 
+    @property
+    def jobs_outlive_launcher(self) -> bool:
+        """Whether members go on when the process that started them ends: then its end says nothing about them."""
+        return self.launcher == "slurm"
+
 
 class MeasureConfig(StrictSection):
     """What is measured beside the training itself."""

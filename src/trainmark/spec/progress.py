@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from trainmark.spec.queue import QueueState
+
 
 @dataclass(frozen=True)
 class MemberProgress:
@@ -17,3 +19,4 @@ class MemberProgress:
     samples_per_s: float | None = None
     quality: float | None = None
     seconds_left: float | None = None
+    job: QueueState | None = None  # as a scheduler sees it, where there is one

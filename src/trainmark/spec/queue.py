@@ -1,12 +1,27 @@
 """QueueState: what a scheduler says of a member's job at one moment."""
 
-from typing import NamedTuple
+from dataclasses import dataclass
+
+# Slurm's words for jobs that have not ended.
+WAITING = frozenset({"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"})
+RUNNING = frozenset({"RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT", "RESIZING"})
 
 
-class QueueState(NamedTuple):
+@dataclass(frozen=True)
+class QueueState:
     """A job as the scheduler sees it: its number, its state in the scheduler's own word, its nodes, why it waits."""
 
     job_id: str
     state: str
     nodes: str = ""
     reason: str = ""
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the job has not begun."""
+        return self.state in WAITING
+
+    @property
+    def is_going_on(self) -> bool:
+        """Whether the job waits or runs."""
+        return self.state in WAITING | RUNNING

@@ -12,6 +12,7 @@ from trainmark.spec.config import LaunchConfig
 from trainmark.spec.errors import TrainmarkError
 from trainmark.spec.files import write_atomically, write_text
 from trainmark.spec.run_folder import AttemptFolder, CheckpointFolder, RunFolder
+from trainmark.train.end_request import EndedEarlyError, EndRequest
 from trainmark.train.event_log import EventLog
 from trainmark.train.process_group import barrier
 from trainmark.train.trainee import Trainee
@@ -28,18 +29,27 @@ class Position(NamedTuple):
 class Checkpoints:
     """Writes a member's checkpoints; only the newest whole one is kept."""
 
-    def __init__(self, attempt: AttemptFolder, log: EventLog) -> None:
+    def __init__(self, attempt: AttemptFolder, launch: LaunchConfig, log: EventLog, request: EndRequest) -> None:
         self._attempt = attempt
+        self._launch = launch
         self._log = log
+        self._request = request
 
-    @staticmethod
-    def are_due(position: Position, launch: LaunchConfig) -> bool:
-        """Whether the recipe wants one between the epoch that ended before `position` and the next."""
-        epochs, steps = launch.checkpoint_epochs, launch.checkpoint_steps
-        return (epochs > 0 and position.epoch % epochs == 0) or (steps > 0 and position.step % steps == 0)
+    def are_due_after_step(self, step: int) -> bool:
+        """Whether one is wanted within an epoch, before this step."""
+        every = self._launch.checkpoint_steps
+        return (every > 0 and step % every == 0) or self._request.is_due(step)
+
+    def are_due_after_epoch(self, position: Position) -> bool:
+        """Whether one is wanted between the epoch that ended before `position` and the next."""
+        every = self._launch.checkpoint_epochs
+        return (every > 0 and position.epoch % every == 0) or self.are_due_after_step(position.step)
 
     def save(self, trainee: Trainee, position: Position) -> None:
-        """All that training needs to go on at `position` is on disk; every rank calls this together."""
+        """All that training needs to go on at `position` is on disk; every rank calls this together.
+
+        If the member was asked to end, it ends here.
+        """
         folder = self._attempt.checkpoint(position.step)
         folder.path.mkdir(parents=True, exist_ok=True)
         _write(folder.rank(trainee.rank), _state_of(trainee, position))
@@ -51,6 +61,11 @@ class Checkpoints:
                 if older.path != folder.path:
                     shutil.rmtree(older.path, ignore_errors=True)
         barrier()
+        if self._request.is_due(position.step):
+            raise EndedEarlyError(
+                f"asked to end by SIGUSR2, as schedulers do before a time limit; the checkpoint of step "
+                f"{position.step} is written. Go on with: trainmark resume"
+            )
 
 
 def find_checkpoint(folder: RunFolder, member: int, attempt: int) -> CheckpointFolder | None:

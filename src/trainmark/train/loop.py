@@ -30,7 +30,7 @@ def train(trainee: Trainee, checkpoints: Checkpoints, log: EventLog, position: P
         if trainee.eval_batches and (is_last or position.epoch % config.evaluate.every_epochs == 0):
             quality = evaluate(trainee, epoch, log)
         # Not after the last epoch, so that a resumed member always trains, and has timings of its own.
-        if not is_last and checkpoints.are_due(position, config.launch):
+        if not is_last and checkpoints.are_due_after_epoch(position):
             checkpoints.save(trainee, position)
         barrier()
     return quality
@@ -40,7 +40,7 @@ def _train_epoch(
     trainee: Trainee, step: Step, recorder: StepRecorder, checkpoints: Checkpoints, position: Position
 ) -> Position:
     """The rest of the position's epoch; the position after it comes back."""
-    train, every = trainee.config.train, trainee.config.launch.checkpoint_steps
+    train = trainee.config.train
     rows, views = _batches_of(trainee, position.epoch)
     todo = range(position.step_of_epoch, len(rows))
     plan = [_progress(trainee, position, i, len(rows)) for i in todo]
@@ -55,7 +55,7 @@ def _train_epoch(
         set_rate(trainee.optimizer, rate, train.momentum_correction)
         recorder.add(ready - waiting, step(inputs, targets), rate)
         done = progress.step + 1
-        if every and done % every == 0 and progress is not plan[-1]:
+        if checkpoints.are_due_after_step(done) and progress is not plan[-1]:
             with recorder.paused():
                 trainee.communicator.settle()
                 here = position.step_of_epoch + done - position.step

@@ -8,6 +8,7 @@ from trainmark.spec.job_record import JobRecord
 from trainmark.spec.plan import Rank
 from trainmark.train.build import build_trainee
 from trainmark.train.checkpoint import Checkpoints, Position, find_checkpoint, load_checkpoint
+from trainmark.train.end_request import EndRequest
 from trainmark.train.evaluation import write_predictions
 from trainmark.train.event_log import EventLog
 from trainmark.train.loop import train
@@ -17,11 +18,14 @@ from trainmark.train.start_line import wait_for_go
 from trainmark.train.trainee import Trainee
 
 
-def train_member(record: JobRecord, rank: Rank, attempt_number: int, log: EventLog, *, waits_for_start: bool) -> None:
+def train_member(
+    record: JobRecord, rank: Rank, attempt_number: int, log: EventLog, request: EndRequest, *, waits_for_start: bool
+) -> None:
     """The member is trained; rank 0 leaves predictions and the completion record."""
     attempt = record.folder.attempt(record.job.member, attempt_number)
     device = set_up_process(record, rank, log)
-    workers = join_group(rank, record, attempt, device)
+    workers, store = join_group(rank, record, attempt, device)
+    request.agree_over(store, rank.rank, workers.size, record.config.train)
     trainee = build_trainee(record, rank, workers, attempt, log)
     position = _resume(trainee, record, attempt_number, log)
     if waits_for_start:
@@ -29,7 +33,7 @@ def train_member(record: JobRecord, rank: Rank, attempt_number: int, log: EventL
     _measure_ceiling(record, device, log)
     barrier()
     log.write("run_start", epoch=position.epoch)
-    quality = train(trainee, Checkpoints(attempt, log), log, position)
+    quality = train(trainee, Checkpoints(attempt, record.config.launch, log, request), log, position)
     log.write("run_stop", quality=quality)
     write_predictions(trainee, attempt.predictions)
     log.write("memory", **peak_memory(device))

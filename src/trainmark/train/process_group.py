@@ -23,18 +23,20 @@ TIMEOUT = timedelta(minutes=10)
 POLL_S = 0.02
 
 
-def join_group(rank: Rank, record: JobRecord, attempt: AttemptFolder, device: torch.device) -> Peers:
-    """This rank and the member's other workers, in a process group; alone, it needs none."""
+def join_group(
+    rank: Rank, record: JobRecord, attempt: AttemptFolder, device: torch.device
+) -> tuple[Peers, Store | None]:
+    """This rank and the member's other workers, in a process group, and the store they share; alone, it needs none."""
     nodes = tuple(each.node for each in record.job.ranks)
     if len(nodes) == 1:
-        return Peers(0, nodes, None, device)
+        return Peers(0, nodes, None, device), None
     own = address_for_other_nodes(record.group.network_interface) if len(set(nodes)) > 1 else address_within_node()
     for library in ("GLOO", "NCCL"):  # else each looks for an interface itself, by the host's name
         os.environ.setdefault(f"{library}_SOCKET_IFNAME", own.interface)
     store = _open_store(rank, len(nodes), own, attempt)
     backend = "nccl" if device.type == "cuda" else "gloo"
     dist.init_process_group(backend, store=store, rank=rank.rank, world_size=len(nodes), timeout=TIMEOUT)
-    return Peers(rank.rank, nodes, dist.group.WORLD, device)
+    return Peers(rank.rank, nodes, dist.group.WORLD, device), store
 
 
 def replica_peers(workers: Peers, layout: ParallelLayout) -> Peers:

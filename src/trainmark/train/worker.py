@@ -13,6 +13,7 @@ from trainmark.machine.storage import is_disk_full
 from trainmark.spec.errors import TrainmarkError
 from trainmark.spec.exit_codes import DISK_FULL, FAILED, STOPPED
 from trainmark.spec.job_record import read_job_record
+from trainmark.train.end_request import EndRequest
 from trainmark.train.event_log import EventLog
 from trainmark.train.place import find_own_rank, take_place
 
@@ -29,6 +30,8 @@ def main(argv: list[str] | None = None) -> None:
     if arguments.supervised_by is not None:
         _end_with(arguments.supervised_by)
     signal.signal(signal.SIGTERM, _on_sigterm)
+    request = EndRequest()
+    signal.signal(signal.SIGUSR2, request.note)
     log: EventLog | None = None
     try:
         record = read_job_record(arguments.job)
@@ -37,7 +40,7 @@ def main(argv: list[str] | None = None) -> None:
         rank = take_place(rank, record, told_by=arguments.rank)  # before torch is imported: threads inherit the cores
         from trainmark.train.member import train_member
 
-        train_member(record, rank, arguments.attempt, log, waits_for_start=arguments.wait_for_start)
+        train_member(record, rank, arguments.attempt, log, request, waits_for_start=arguments.wait_for_start)
         log.write("finished")
     except BaseException as error:  # noqa: BLE001  whatever ends a rank must reach the record
         _end(error, log)

@@ -6,7 +6,6 @@ from dataclasses import replace
 from trainmark.launch.ends import End, record_end
 from trainmark.launch.slurm.ending import explain_end
 from trainmark.launch.slurm.programs import (
-    SlurmMissingError,
     SlurmRefusedError,
     SlurmUnreachableError,
     call,
@@ -16,7 +15,7 @@ from trainmark.launch.slurm.script import escaped_output, job_name, member_scrip
 from trainmark.launch.slurm.shape import check_shapes, shape_of_member
 from trainmark.launch.slurm.submission import Submission, Task, read_submissions, write_submission
 from trainmark.launch.slurm.underway import Underway
-from trainmark.spec.errors import PlanError
+from trainmark.spec.config import RunConfig
 from trainmark.spec.files import write_text
 from trainmark.spec.job_record import JobRecord
 from trainmark.spec.plan import Plan
@@ -47,9 +46,9 @@ class SlurmLauncher:
         """Longer and longer while nothing happens in the queue."""
         return self._wait_s
 
-    def check(self, plan: Plan, site: Site) -> None:
+    def check(self, config: RunConfig, plan: Plan, site: Site) -> None:
         """An error if Slurm could not be asked for the plan's members; Slurm itself is not asked."""
-        check_shapes(plan, site, one_allocation=False)
+        check_shapes(plan, site, one_allocation=config.launch.allocation == "one")
         self._longest_wait_s = site.slurm.poll_s
 
     def script(self, record: JobRecord) -> str:
@@ -84,8 +83,6 @@ class SlurmLauncher:
             return max(1, max_array_size())
         except (SlurmUnreachableError, SlurmRefusedError):
             return 1
-        except SlurmMissingError as error:
-            raise PlanError(f"{error}. Run on a login node of the cluster, or choose --launcher local.") from None
 
     def _submit(self, records: list[JobRecord], *, is_array: bool) -> list[JobRecord]:
         """The records, if they are on their way; the submission is recorded before Slurm hears of it."""

@@ -2,6 +2,8 @@
 
 import subprocess
 
+from trainmark.spec.errors import PlanError, RunFailedError
+
 TIMEOUT_S = 60.0
 
 # What the programs say while the controller restarts or is too busy: later it will answer.
@@ -20,15 +22,15 @@ PASSING = (
 )
 
 
-class SlurmRefusedError(Exception):
+class SlurmRefusedError(RunFailedError):
     """Slurm answered, and the answer is no."""
 
 
-class SlurmUnreachableError(Exception):
+class SlurmUnreachableError(RunFailedError):
     """Slurm does not answer now; it may later."""
 
 
-class SlurmMissingError(Exception):
+class SlurmMissingError(PlanError):
     """There is no such program here."""
 
 
@@ -37,9 +39,11 @@ def call(*words: str) -> str:
     try:
         done = subprocess.run(words, capture_output=True, text=True, timeout=TIMEOUT_S, errors="replace", check=False)
     except FileNotFoundError:
-        raise SlurmMissingError(f"'{words[0]}' was not found on this machine") from None
+        raise SlurmMissingError(
+            f"'{words[0]}' was not found on this machine. Run on a login node of the cluster, or choose --launcher local."
+        ) from None
     except subprocess.TimeoutExpired:
-        raise SlurmUnreachableError(f"{words[0]} did not answer within {TIMEOUT_S:.0f} s") from None
+        raise SlurmUnreachableError(f"{words[0]} did not answer within {TIMEOUT_S:.0f} s. Try again later.") from None
     if done.returncode == 0:
         return done.stdout
     said = " ".join(done.stderr.split()) or f"{words[0]} ended with exit code {done.returncode}"

@@ -9,20 +9,12 @@ from trainmark.spec.queue import QueueState
 SEPARATOR = "|"
 QUEUE_FORMAT = SEPARATOR.join(("%i", "%T", "%N", "%k", "%r"))  # number, state, nodes, comment, reason
 
-WAITING = frozenset({"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"})
-RUNNING = frozenset({"RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT", "RESIZING"})
-
 
 class QueuedJob(NamedTuple):
     """A job of the run, and the comment that it was submitted with."""
 
     state: QueueState
     comment: str
-
-
-def is_going_on(state: QueueState | None) -> bool:
-    """Whether the job waits or runs."""
-    return state is not None and state.state in WAITING | RUNNING
 
 
 def read_queue(job_name: str) -> dict[str, QueuedJob]:

@@ -4,7 +4,7 @@ import time
 from dataclasses import dataclass
 
 from trainmark.launch.slurm.programs import SlurmUnreachableError
-from trainmark.launch.slurm.queue import QueuedJob, is_going_on, last_word
+from trainmark.launch.slurm.queue import QueuedJob, last_word
 from trainmark.spec.job_record import JobRecord
 from trainmark.spec.queue import QueueState
 from trainmark.spec.run_folder import AttemptFolder
@@ -29,14 +29,14 @@ class Underway:
         if queue is None:
             return
         job = queue.get(self.job_id)
-        if job is None and (self.state is None or is_going_on(self.state)):
+        if job is None and (self.state is None or self.state.is_going_on):
             try:
                 self.state = last_word(self.job_id)
             except SlurmUnreachableError:
                 return
         elif job is not None:
             self.state = job.state
-        self.is_known_to_go_on = is_going_on(self.state)
+        self.is_known_to_go_on = self.state is not None and self.state.is_going_on
         if self.is_known_to_go_on and not self.attempt.status.exists():
             self.gone_since_s = None
         elif self.gone_since_s is None:

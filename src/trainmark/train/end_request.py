@@ -1,0 +1,68 @@
+"""EndRequest: a member that is asked to end early does so at one step, which all its ranks agree on."""
+
+from types import FrameType
+from typing import Protocol
+
+from trainmark.spec.config import TrainConfig
+from trainmark.spec.errors import TrainmarkError
+
+ASKED, END_AT = "trainmark/asked_to_end", "trainmark/end_at"
+
+
+class Store(Protocol):
+    """What ranks share: torch's TCPStore, named here by what is used of it, so that torch need not be loaded yet."""
+
+    def add(self, key: str, amount: int, /) -> int: ...
+
+    def set(self, key: str, value: str, /) -> None: ...
+
+    def get(self, key: str, /) -> bytes: ...
+
+    def check(self, keys: list[str], /) -> bool: ...
+
+
+class EndedEarlyError(TrainmarkError):
+    """The member ended as it was asked to; it can go on from its checkpoint."""
+
+
+class EndRequest:
+    """Remembers that this rank was asked to end, and finds out from the others at which step all of them do.
+
+    Ranks hear of it at different moments. Each goes on training and says once that it was asked; when all have, rank 0
+    names a step that none of them can have passed. While nobody asks, a step costs one look at a flag.
+    """
+
+    def __init__(self) -> None:
+        self._is_asked = False
+        self._has_said = False
+        self._end_at: int | None = None
+        self._store: Store | None = None
+        self._rank, self._workers, self._lead = 0, 1, 0
+
+    def note(self, signum: int, frame: FrameType | None) -> None:
+        """A signal handler: this rank is asked to end."""
+        self._is_asked = True
+
+    def agree_over(self, store: Store | None, rank: int, workers: int, train: TrainConfig) -> None:
+        """From now on the ranks of the member decide together, by what they leave in the store."""
+        self._store, self._rank, self._workers = store, rank, workers
+        # Ranks that exchange gradients in every step are at most one step apart; else up to an exchange.
+        self._lead = 2 + (train.averaging_steps if train.communication == "local-sgd" else 0)
+        if workers > 1 and train.communication == "parameter-server":  # no bound: checkpoints between epochs must do
+            self._workers = 0
+
+    def is_due(self, step: int) -> bool:
+        """Whether the member ends before this step."""
+        if not self._is_asked or self._workers == 0:
+            return False
+        return self._store is None or self._is_agreed(self._store, step)
+
+    def _is_agreed(self, store: Store, step: int) -> bool:
+        if not self._has_said:
+            store.add(ASKED, 1)
+            self._has_said = True
+        if self._end_at is None and self._rank == 0 and store.add(ASKED, 0) == self._workers:
+            store.set(END_AT, str(step + self._lead))
+        if self._end_at is None and store.check([END_AT]):
+            self._end_at = int(store.get(END_AT))
+        return self._end_at is not None and step >= self._end_at
