@@ -8,7 +8,21 @@ import traceback
 import typer
 
 import trainmark
-from trainmark.cli import cancel, data, flops, list_parts, machine, report, results, resume, run, score, show, status
+from trainmark.cli import (
+    cancel,
+    data,
+    flops,
+    list_parts,
+    machine,
+    preflight,
+    report,
+    results,
+    resume,
+    run,
+    score,
+    show,
+    status,
+)
 from trainmark.spec.errors import EXIT_RUN_FAILED, TrainmarkError
 
 app = typer.Typer(
@@ -33,6 +47,7 @@ app.command("flops")(flops.flops)
 app.command("score")(score.score)
 app.add_typer(data.data, name="data")
 app.command("machine")(machine.machine)
+app.command("preflight")(preflight.preflight)
 
 
 def print_version(wanted: bool) -> None:

@@ -1,11 +1,14 @@
 """`trainmark run`: plan, stage, launch, train, collect, store, show."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from trainmark.cli.options import DEFAULT_RUNS_DIR, AsJson, RunsDir
+
+if TYPE_CHECKING:
+    from trainmark.spec.config import RunConfig
 
 EXAMPLES = """Examples:
 
@@ -22,6 +25,8 @@ EXAMPLES = """Examples:
   trainmark run --config runs/ID/config.toml     the same run again
 
   trainmark run --members 4 --dry-run            plan and commands only; nothing is touched
+
+  trainmark run --launcher slurm --site site.toml --members 16    members as jobs of a cluster
 """
 
 
@@ -44,41 +49,49 @@ def run(
     seed: Annotated[int | None, typer.Option(help="Seed of bootstrap, initial weights and shuffling.")] = None,
     runs_dir: RunsDir = DEFAULT_RUNS_DIR,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show plan and job scripts; touch nothing.")] = False,
+    preflight: Annotated[
+        bool, typer.Option("--preflight", help="First look by a small job whether runs work on the cluster.")
+    ] = False,
     json: AsJson = False,
 ) -> None:
     """Train a bagging ensemble and report FLOPS, VFLOPS and the share of the machine's ceiling."""
     from trainmark import pipeline
     from trainmark.cli.output import end_with_result, print_preview, say_making, watching
+    from trainmark.cli.preflight import look_before_run
     from trainmark.machine.local_site import local_site
-    from trainmark.plan.resolve import (
-        Choices,
-        parse_setting,
-        read_config_file,
-        read_site_file,
-        resolve_config,
-    )
+    from trainmark.plan.resolve import read_site_file
 
-    flags: dict[str, Any] = {
-        "workload": workload,
-        "size": size,
-        "seed": seed,
-        "ensemble": _given(members=members, workers=workers, system_scale=system_scale),
-        "launch": _given(launcher=launcher),
-    }
-    choices = [read_config_file(config)] if config else []
-    choices.append(Choices("the command line", _given(**flags)))
-    choices.extend(parse_setting(text) for text in setting or [])
-    resolved = resolve_config(choices)
+    resolved = _resolve(
+        config,
+        setting or [],
+        workload=workload,
+        size=size,
+        seed=seed,
+        ensemble=_given(members=members, workers=workers, system_scale=system_scale),
+        launch=_given(launcher=launcher),
+    )
     place = read_site_file(site) if site else local_site()
     if dry_run:
         print_preview(*pipeline.preview(resolved, place, runs_dir), as_json=json)
         return
+    if preflight:
+        look_before_run(resolved, place, runs_dir)
     with watching() as watch:
         result = pipeline.run(resolved, place, runs_dir, watch, say_making())
     end_with_result(result, (runs_dir / result.run_id).resolve(), as_json=json)
 
 
 run.__doc__ = f"{run.__doc__}\n\n\b\n{EXAMPLES}"
+
+
+def _resolve(config: Path | None, settings: list[str], **flags: Any) -> "RunConfig":
+    """All choices merged; --set wins over flags, flags over the file."""
+    from trainmark.plan.resolve import Choices, parse_setting, read_config_file, resolve_config
+
+    choices = [read_config_file(config)] if config else []
+    choices.append(Choices("the command line", _given(**flags)))
+    choices.extend(parse_setting(text) for text in settings)
+    return resolve_config(choices)
 
 
 def _given(**flags: Any) -> dict[str, Any]:

@@ -15,11 +15,10 @@ def status(run: RunName = "latest", runs_dir: RunsDir = DEFAULT_RUNS_DIR, json: 
     """
     from dataclasses import asdict
 
-    from rich.console import Console
-
     from trainmark import pipeline
     from trainmark.cli.output import print_json
     from trainmark.machine.claims import is_being_worked_on
+    from trainmark.report.console import result_console
     from trainmark.report.progress_table import progress_table
     from trainmark.store.runs import find_run
 
@@ -28,6 +27,6 @@ def status(run: RunName = "latest", runs_dir: RunsDir = DEFAULT_RUNS_DIR, json: 
     if json:
         print_json({"run_id": folder.run_id, "alive": alive, "members": [asdict(member) for member in members]})
         return
-    console = Console()
+    console = result_console()
     console.print(f"run {folder.run_id}: {'a launcher works on it' if alive else 'no launcher works on it'}")
     console.print(progress_table(members))

@@ -101,6 +101,8 @@ def read_progress(folder: RunFolder, queue: Mapping[int, QueueState]) -> list[Me
 
 
 def _as_queued(member: MemberProgress, job: QueueState | None, *, is_watched: bool) -> MemberProgress:
+    if member.state == "failed" and job is not None and job.was_cancelled:  # its ranks only say that they were stopped
+        return replace(member, state="stopped", seconds_left=None, job=job)
     if member.state not in GOING_ON:
         return replace(member, job=job)
     if job is not None and job.is_waiting:

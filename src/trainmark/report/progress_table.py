@@ -16,7 +16,7 @@ def progress_table(members: list[MemberProgress], most_rows: int = MOST_ROWS) ->
     """One row a member; of a large ensemble those that train now, and a count of the others."""
     table = Table(*COLUMNS, box=None, pad_edge=False)
     is_queued = any(member.job for member in members)
-    for name in ("job", "in the queue", "nodes") if is_queued else ():
+    for name in ("job", "queue", "nodes") if is_queued else ():
         table.add_column(name)
     shown = members
     if len(members) > most_rows:

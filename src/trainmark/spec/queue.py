@@ -25,3 +25,8 @@ class QueueState:
     def is_going_on(self) -> bool:
         """Whether the job waits or runs."""
         return self.state in WAITING | RUNNING
+
+    @property
+    def was_cancelled(self) -> bool:
+        """Whether somebody ended the job."""
+        return self.state.startswith("CANCELLED")

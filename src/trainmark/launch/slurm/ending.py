@@ -25,7 +25,7 @@ def explain_end(job: Underway) -> tuple[End, str | None]:
     if job.attempt.done.exists():
         return "finished", None
     slurm = _says(job.state, job.job_id)
-    if job.state is not None and job.state.state.startswith("CANCELLED"):
+    if job.state is not None and job.state.was_cancelled:
         return "stopped", slurm
     error = first_error(job.attempt, len(job.record.job.ranks))
     if error is None or (job.state is not None and job.state.state in BY_SLURM_ALONE):

@@ -40,7 +40,7 @@ def call(*words: str) -> str:
         done = subprocess.run(words, capture_output=True, text=True, timeout=TIMEOUT_S, errors="replace", check=False)
     except FileNotFoundError:
         raise SlurmMissingError(
-            f"'{words[0]}' was not found on this machine. Run on a login node of the cluster, or choose --launcher local."
+            f"'{words[0]}' was not found here. Run on a login node of the cluster, or choose --launcher local."
         ) from None
     except subprocess.TimeoutExpired:
         raise SlurmUnreachableError(f"{words[0]} did not answer within {TIMEOUT_S:.0f} s. Try again later.") from None

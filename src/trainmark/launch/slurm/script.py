@@ -2,16 +2,14 @@
 
 import shlex
 import sys
-from pathlib import Path
 
 from trainmark.launch.commands import as_comment, worker_words
 from trainmark.launch.environment import rank_environment
+from trainmark.launch.slurm.header import escaped_output, header_lines
 from trainmark.launch.slurm.shape import JobShape, shape_of_all, shape_of_member
 from trainmark.launch.slurm.submission import Submission, Task
 from trainmark.spec.job_record import JobRecord
 from trainmark.spec.run_folder import RunFolder, member_name
-
-MIB_PER_GIB = 1024
 
 
 def job_name(folder: RunFolder) -> str:
@@ -116,37 +114,15 @@ def preview(records: list[JobRecord], number: int, *, is_array: bool) -> tuple[s
 
 
 def _header(record: JobRecord, shape: JobShape, submission: Submission | None = None) -> list[str]:
-    """The #SBATCH lines; every value in them is a plain word, checked when the site was read."""
-    group, slurm, launch = record.group, record.site.slurm, record.config.launch
-    minutes = launch.time_limit_minutes or slurm.time_limit_minutes
-    options = {
-        "job-name": job_name(record.folder),
-        "comment": submission.comment if submission else None,
-        "account": slurm.account,
-        "qos": slurm.qos,
-        "reservation": slurm.reservation,
-        "partition": group.partition,
-        "time": f"{minutes // 60:02d}:{minutes % 60:02d}:00" if minutes else None,
-        "nodes": shape.nodes,
-        "ntasks": shape.ranks,
-        "ntasks-per-node": shape.ranks_per_node,
-        "cpus-per-task": shape.cores_per_rank,
-        "threads-per-core": 1,
-        "mem": _memory(shape, group.memory_gib_per_slot),
-        "gres": f"{group.gres}:{shape.ranks_per_node}" if shape.has_accelerators else None,
-        "signal": f"USR2@{slurm.warn_before_limit_s}",
-        "open-mode": "append",
-    }
-    lines = [f"#SBATCH --{name}={value}" for name, value in options.items() if value is not None]
-    lines += ["#SBATCH --exclusive"] if shape.has_whole_nodes else []
-    # A restart is a new attempt, with timings of its own; Slurm must not mix them.
-    return [*lines, "#SBATCH --no-requeue", *(f"#SBATCH {option}" for option in slurm.options)]
-
-
-def _memory(shape: JobShape, gib_per_slot: float | None) -> str | None:
-    if shape.has_whole_nodes:
-        return "0"  # Slurm's word for all of it
-    return None if gib_per_slot is None else f"{int(shape.ranks_per_node * gib_per_slot * MIB_PER_GIB)}M"
+    launch = record.config.launch
+    return header_lines(
+        record.site,
+        record.group,
+        shape,
+        job_name=job_name(record.folder),
+        comment=submission.comment if submission else None,
+        minutes=launch.time_limit_minutes or record.site.slurm.time_limit_minutes,
+    )
 
 
 def _start(record: JobRecord, shape: JobShape) -> str:
@@ -165,9 +141,8 @@ def _start(record: JobRecord, shape: JobShape) -> str:
         f"--mpi={slurm.mpi or 'none'}",
         "--export=ALL",
     ]
-    # In file names of srun % begins a replacement; %% stands for itself.
-    escaped = str(record.folder.job(record.job.member)).replace("%", "%%")
-    return f'{shlex.join(words)} --output={shlex.quote(escaped)}/attempt-"$attempt"/rank-%t.log "$@"'
+    folder = escaped_output(record.folder.job(record.job.member))
+    return f'{shlex.join(words)} --output={shlex.quote(folder)}/attempt-"$attempt"/rank-%t.log "$@"'
 
 
 def _worker(record: JobRecord) -> str:
@@ -188,8 +163,3 @@ def _nodes_in_order(records: list[JobRecord]) -> list[str]:
     """The plan's nodes in the order of the lanes, which is that of the allocation's nodes."""
     lanes = {record.job.lane: record for record in records}
     return list(dict.fromkeys(rank.node for lane in sorted(lanes) for rank in lanes[lane].job.ranks))
-
-
-def escaped_output(path: Path) -> str:
-    """A path for sbatch's and srun's --output: % stands for itself."""
-    return str(path).replace("%", "%%")

@@ -1,0 +1,69 @@
+"""`trainmark preflight`: would runs work on this cluster?"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from trainmark.cli.options import DEFAULT_RUNS_DIR, AsJson, RunsDir
+
+if TYPE_CHECKING:
+    from trainmark.spec.config import RunConfig
+    from trainmark.spec.site import Site
+
+PATIENCE_MINUTES = 10.0
+
+
+def preflight(
+    site: Annotated[Path, typer.Option(help="TOML file that describes the cluster.")],
+    runs_dir: RunsDir = DEFAULT_RUNS_DIR,
+    patience: Annotated[float, typer.Option(help="Minutes to wait for the small jobs.", min=0.1)] = PATIENCE_MINUTES,
+    json: AsJson = False,
+) -> None:
+    """Send one small job to each group of nodes and report all that would keep runs from working there.
+
+    \b
+    Examples:
+
+      trainmark preflight --site site.toml
+
+      trainmark preflight --site site.toml --runs-dir /shared/me/runs --patience 60
+    """
+    from trainmark.plan.resolve import read_site_file
+
+    look_before(read_site_file(site), runs_dir, patience * 60, as_json=json)
+
+
+def look_before_run(config: "RunConfig", site: "Site", runs_dir: Path) -> None:
+    """Findings on standard error, before a run; an error if one of them would keep it from working."""
+    from trainmark.spec.errors import ConfigError
+
+    if config.launch.launcher != "slurm":
+        raise ConfigError("--preflight looks at a cluster, but the launcher is not slurm. Leave it out.")
+    look_before(site, runs_dir, PATIENCE_MINUTES * 60, on_error_stream=True)
+
+
+def look_before(
+    site: "Site", runs_dir: Path, patience_s: float, *, as_json: bool = False, on_error_stream: bool = False
+) -> None:
+    """All findings; an error if one of them would keep runs from working."""
+    from dataclasses import asdict
+
+    from rich.console import Console
+
+    from trainmark.cli.output import print_json
+    from trainmark.launch.slurm.preflight import preflight as look
+    from trainmark.report.console import result_console
+    from trainmark.report.findings_table import findings_table
+    from trainmark.spec.errors import RunFailedError
+
+    say = Console(stderr=True, highlight=False)
+    findings = look(site, runs_dir, patience_s, lambda text: say.print(text, markup=False))
+    if as_json:
+        print_json({"findings": [asdict(finding) for finding in findings]})
+    else:
+        (say if on_error_stream else result_console()).print(findings_table(findings))
+    problems = [finding for finding in findings if finding.verdict == "problem"]
+    if problems:
+        first = problems[0]
+        raise RunFailedError(f"{len(problems)} problem(s), the first: {first.what}: {first.found}. {first.fix}")

@@ -1,0 +1,103 @@
+"""What a node's report means: each thing that was looked at, with its fix where it is not good."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from trainmark.spec.finding import Finding
+from trainmark.spec.queue import QueueState
+from trainmark.spec.site import NodeGroup
+from trainmark.spec.units import show_bytes, show_duration
+
+SAME_SOFTWARE = ("trainmark", "torch", "python")
+MOST_SKEW_S = 1.0  # spans of members on different nodes are compared by the wall clock
+FEWEST_OPEN_FILES = 4096
+LEAST_FREE_BYTES = 2**30
+
+
+def judge_node(
+    label: str, group: NodeGroup, node: dict[str, Any], here: dict[str, Any], token: str
+) -> Iterator[Finding]:
+    """All findings about a node that has answered; `here` is the same of the machine that submitted."""
+    place = f"{label}, node {node['host']}"
+    yield _shared(place, node, token)
+    yield from _software(place, node, here)
+    yield _clock(place, node, here)
+    yield _cores(place, group, node)
+    yield _open_files(place, node)
+    yield _space(f"{label}: free space for runs", here["free_bytes"])
+    if node["local_storage"] is not None:
+        yield _local_storage(place, node["local_storage"])
+
+
+def judge_silence(label: str, job_id: str, state: QueueState | None, printed: str) -> Finding:
+    """The finding about a job that has left no report."""
+    first = printed.strip().splitlines()[0] if printed.strip() else "it printed nothing"
+    if state is not None and state.is_waiting:
+        why = f"job {job_id} was still waiting ({state.reason or state.state})"
+        return Finding(f"{label}: answer", "warning", why, "Wait for a quieter time, or give more --patience.")
+    word = state.state if state is not None else "unknown to Slurm"
+    return Finding(
+        f"{label}: answer",
+        "problem",
+        f"job {job_id} ended ({word}) without a report: {first}",
+        "Correct setup, container, python or the runs folder: it must be on storage that the nodes share.",
+    )
+
+
+def _shared(place: str, node: dict[str, Any], token: str) -> Finding:
+    if node["saw_token"] == token:
+        return Finding(f"{place}: runs folder", "good", "shared, and writable from the node")
+    return Finding(
+        f"{place}: runs folder", "problem", "a file of this machine was not seen there", "Choose a shared --runs-dir."
+    )
+
+
+def _software(place: str, node: dict[str, Any], here: dict[str, Any]) -> Iterator[Finding]:
+    for name in SAME_SOFTWARE:
+        there, own = node["software"][name], here["software"][name]
+        if there == own:
+            yield Finding(f"{place}: {name}", "good", str(there))
+        else:
+            fix = "Correct setup, container or python in the site file, so that both use one environment."
+            yield Finding(f"{place}: {name}", "problem", f"{there} there, {own} here", fix)
+
+
+def _clock(place: str, node: dict[str, Any], here: dict[str, Any]) -> Finding:
+    skew_s = abs(node["wall_s"] - here["wall_s"])
+    if skew_s <= MOST_SKEW_S:
+        return Finding(f"{place}: clock", "good", f"within {MOST_SKEW_S:.0f} s of the storage's clock")
+    fix = "Have the clocks set (chrony); until then times of members on different nodes cannot be compared."
+    return Finding(f"{place}: clock", "warning", f"{show_duration(skew_s)} off the storage's clock", fix)
+
+
+def _cores(place: str, group: NodeGroup, node: dict[str, Any]) -> Finding:
+    wanted = len(group.slots[0].cores)
+    if node["cores"] == wanted:
+        return Finding(f"{place}: cores of a task", "good", f"{wanted}, as its slot has")
+    return Finding(
+        f"{place}: cores of a task",
+        "warning" if node["cores"] > wanted else "problem",
+        f"{node['cores']}, but its slot has {wanted}",
+        'If Slurm does not bind tasks to cores, set slurm.binding = "plan"; else correct the slots.',
+    )
+
+
+def _open_files(place: str, node: dict[str, Any]) -> Finding:
+    files = node["limits"]["open files"]
+    if files < 0 or files >= FEWEST_OPEN_FILES:
+        return Finding(f"{place}: limit of open files", "good", "unlimited" if files < 0 else str(files))
+    fix = f"Put 'ulimit -n {FEWEST_OPEN_FILES}' into setup."
+    return Finding(f"{place}: limit of open files", "warning", str(files), fix)
+
+
+def _space(what: str, free_bytes: int) -> Finding:
+    if free_bytes >= LEAST_FREE_BYTES:
+        return Finding(what, "good", show_bytes(free_bytes))
+    return Finding(what, "warning", show_bytes(free_bytes), "Free some, or choose another --runs-dir.")
+
+
+def _local_storage(place: str, storage: dict[str, Any]) -> Finding:
+    what = f"{place}: local storage {storage['folder']}"
+    if storage["error"]:
+        return Finding(what, "problem", storage["error"], "Correct groups.local_storage in the site file.")
+    return _space(what, storage["free_bytes"])

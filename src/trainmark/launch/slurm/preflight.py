@@ -1,0 +1,111 @@
+"""Preflight: one small job on a node of each group tells whether runs would work there; all findings at once."""
+
+import secrets
+import shlex
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from trainmark.launch.commands import as_comment
+from trainmark.launch.slurm.header import escaped_output, header_lines
+from trainmark.launch.slurm.judge import judge_node, judge_silence
+from trainmark.launch.slurm.programs import SlurmRefusedError, call
+from trainmark.launch.slurm.queue import last_word, read_queue
+from trainmark.launch.slurm.shape import JobShape
+from trainmark.machine.software import describe_software
+from trainmark.spec.files import read_json, write_text
+from trainmark.spec.finding import Finding
+from trainmark.spec.site import NodeGroup, Site
+
+MINUTES = 5  # the job's time limit
+POLL_S = 0.5
+SEEN_WITHIN_S = 10.0  # how long the report of a job that has ended may take to be seen
+
+
+def preflight(site: Site, runs_dir: Path, patience_s: float, say: Callable[[str], None]) -> list[Finding]:
+    """What a small job on each group of nodes found; jobs that do not start in time are cancelled."""
+    folder = runs_dir.resolve() / f".preflight-{secrets.token_hex(4)}"
+    folder.mkdir(parents=True)
+    try:
+        return [
+            found
+            for number, group in enumerate(site.groups)
+            for found in _group(site, group, folder, number, patience_s, say)
+        ]
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _group(
+    site: Site, group: NodeGroup, folder: Path, number: int, patience_s: float, say: Callable[[str], None]
+) -> Iterator[Finding]:
+    label = f"group {number + 1}" + (f" ({group.partition})" if group.partition else "")
+    token, report = folder / f"token-{number}", folder / f"report-{number}.json"
+    write_text(token, secrets.token_hex(8))
+    script = folder / f"job-{number}.sh"
+    write_text(script, preflight_script(site, group, token, report, job_name=folder.name.removeprefix(".")))
+    try:
+        job_id = call("sbatch", "--parsable", f"--output={escaped_output(folder / f'out-{number}')}", str(script))
+    except SlurmRefusedError as error:
+        yield Finding(
+            f"{label}: submission", "problem", str(error), "Correct partition, account and options in the site file."
+        )
+        return
+    job_id = job_id.strip().split(";")[0]
+    say(f"{label}: job {job_id} submitted")
+    answer = _wait(report, job_id, folder.name.removeprefix("."), patience_s)
+    if answer is None:
+        said = folder / f"out-{number}"
+        yield judge_silence(label, job_id, last_word(job_id), said.read_text() if said.exists() else "")
+        call("scancel", "--quiet", job_id)
+        return
+    here = {
+        "software": describe_software(),
+        "wall_s": report.stat().st_mtime,
+        "free_bytes": shutil.disk_usage(folder).free,
+    }
+    yield from judge_node(label, group, answer, here, token.read_text())
+
+
+def _wait(report: Path, job_id: str, job_name: str, patience_s: float) -> dict[str, Any] | None:
+    """The node's report, or None if the job ended without one or did not come to its turn."""
+    deadline, gone_since = time.monotonic() + patience_s, None
+    while time.monotonic() < deadline:
+        try:
+            found: dict[str, Any] = read_json(report)
+            return found
+        except (OSError, ValueError):
+            job = read_queue(job_name).get(job_id)
+        if job is None or not job.state.is_going_on:
+            gone_since = gone_since or time.monotonic()
+            if time.monotonic() - gone_since > SEEN_WITHIN_S:
+                return None
+        time.sleep(POLL_S)
+    return None
+
+
+def preflight_script(site: Site, group: NodeGroup, token: Path, report: Path, *, job_name: str) -> str:
+    """A job with one task on one node of the group, with the cores of one slot."""
+    shape = JobShape(1, 1, 1, len(group.slots[0].cores), has_whole_nodes=False, has_accelerators=False)
+    words = [*site.container, site.python or sys.executable, "-P", "-m", "trainmark.launch.slurm.node_report"]
+    words += [str(token), str(report)]
+    words += ["--local-storage", group.local_storage] if group.local_storage else []
+    bind = "cores" if site.slurm.binding == "slurm" else "none"
+    start = [
+        "srun",
+        "--ntasks=1",
+        f"--cpus-per-task={shape.cores_per_rank}",
+        "--threads-per-core=1",
+        f"--cpu-bind={bind}",
+    ]
+    lines = [
+        "#!/bin/bash",
+        *header_lines(site, group, shape, job_name=job_name, comment=None, minutes=MINUTES),
+        as_comment(f"Preflight of site {site.name}."),
+        *site.setup,
+        shlex.join([*start, "--mpi=none", "--export=ALL", *words]),
+    ]
+    return "\n".join(lines) + "\n"
