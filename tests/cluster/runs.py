@@ -1,0 +1,112 @@
+"""Runs of trainmark on the test cluster, in the background, so that a test can disturb them."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.cluster.cluster import Cluster
+from tests.conftest import ROOT, events_of
+
+SITE = ROOT / "tests" / "cluster" / "site.toml"
+ONE_SLOT_SITE = ROOT / "tests" / "cluster" / "one-slot.toml"
+
+# Six epochs of about a second: long enough to be disturbed.
+MEDIUM = [
+    *("--set", "train.epochs=6", "--set", "data.num_train=800", "--set", "data.num_eval=100"),
+    *("--set", "measure.ceiling=false", "--set", "train.batch_size=32"),
+]
+
+
+class ClusterRun:
+    """A run with the launcher `slurm`, its folder, and what a user can ask about it."""
+
+    def __init__(self, cluster: Cluster, folder: Path, *arguments: str, site: Path = SITE) -> None:
+        self._environment = {**os.environ, **cluster.environment(), "CUDA_VISIBLE_DEVICES": ""}
+        self._cwd = folder
+        self.runs = folder / "runs"
+        command = [sys.executable, "-m", "trainmark", "run", "--launcher", "slurm", "--site", str(site), "--json"]
+        self.process = subprocess.Popen(
+            [*command, *arguments],
+            cwd=folder,
+            env=self._environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    @property
+    def folder(self) -> Path:
+        """The run's folder, once it is there."""
+        wait_until(lambda: any(self.runs.glob("*/plan.json")))
+        return next(self.runs.glob("*/plan.json")).parent
+
+    def events(self, member: int, attempt: int = 1, rank: int = 0) -> list[dict[str, Any]]:
+        """What a rank has measured so far."""
+        try:
+            return events_of(self.folder, member, attempt, rank)
+        except (FileNotFoundError, json.JSONDecodeError):
+            return []
+
+    def wait_for(self, kind: str, member: int = 0, attempt: int = 1, seconds: float = 120) -> dict[str, Any]:
+        """The first event of that kind."""
+        wait_until(lambda: any(e["kind"] == kind for e in self.events(member, attempt)), seconds)
+        return next(e for e in self.events(member, attempt) if e["kind"] == kind)
+
+    def job_of(self, member: int) -> str:
+        """The number of a member's newest job."""
+        found = [json.loads(path.read_text()) for path in sorted((self.folder / "submissions").glob("*.json"))]
+        for submission in reversed(found):
+            members = [task["member"] for task in submission["tasks"]]
+            if member in members:
+                number = str(submission["job_id"])
+                return f"{number}_{members.index(member)}" if submission["is_array"] else number
+        raise LookupError(member)
+
+    def trainmark(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """A command in another shell."""
+        return subprocess.run(
+            [sys.executable, "-m", "trainmark", *arguments],
+            cwd=self._cwd,
+            env=self._environment,
+            capture_output=True,
+            text=True,
+            timeout=240,
+        )
+
+    def end(self, timeout: float = 240) -> tuple[int, dict[str, Any], str]:
+        """The exit code, the Result, and what was said on standard error."""
+        output, errors = self.process.communicate(timeout=timeout)
+        return self.process.returncode, json.loads(output) if output.strip() else {}, errors
+
+    def resume(self) -> dict[str, Any]:
+        """The Result after `trainmark resume`, which must end well."""
+        done = self.trainmark("resume", "latest", "--json")
+        assert done.returncode == 0, done.stderr
+        result: dict[str, Any] = json.loads(done.stdout)
+        return result
+
+    def stop(self) -> None:
+        """Nothing of the run goes on."""
+        self.process.kill()
+        self.process.wait()
+        if any(self.runs.glob("*/plan.json")):
+            self.trainmark("cancel", "latest")
+
+
+def wait_until(is_so: Callable[[], bool], seconds: float = 60) -> None:
+    """Returns as soon as it is so."""
+    deadline = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.05)
+
+
+def states(result: dict[str, Any]) -> list[str]:
+    """The state of each member."""
+    return [member["state"] for member in result["members"]]

@@ -1,0 +1,152 @@
+"""Runs on a real Slurm cluster of four nodes: arrays, one allocation, members that span nodes, status and cancel."""
+
+import json
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cluster.cluster import Cluster
+from tests.cluster.runs import MEDIUM, ONE_SLOT_SITE, SITE, ClusterRun, states, wait_until
+from tests.conftest import SMALL, Command, events_of, losses_of
+
+
+@pytest.fixture
+def start(cluster: Cluster, tmp_path: Path) -> Iterator[Any]:
+    started: list[ClusterRun] = []
+
+    def begin(*arguments: str, site: Path = SITE, folder: Path = tmp_path) -> ClusterRun:
+        started.append(ClusterRun(cluster, folder, *arguments, site=site))
+        return started[-1]
+
+    yield begin
+    for run in started:
+        run.stop()
+
+
+def test_four_members_train_as_one_array_and_as_they_would_on_one_machine(start: Any, trainmark: Command) -> None:
+    run = start(*SMALL, "--members", "4", "--workers", "1")
+    code, result, errors = run.end()
+    assert code == 0, errors
+    assert (result["state"], states(result)) == ("complete", ["finished"] * 4)
+    assert result["plan"]["system_scale"] == 4
+    assert json.loads((run.folder / "submissions/0001.json").read_text())["is_array"]
+    started = [events_of(run.folder, member)[0] for member in range(4)]
+    assert {event["host"] for event in started} <= {"n1", "n2", "n3", "n4"}
+    assert all(event["affinity"]["verified"] for event in started)
+    assert [member["exit"]["job_id"] for member in result["members"]] == [run.job_of(member) for member in range(4)]
+    local = trainmark("run", *SMALL, "--members", "1", "--runs-dir", "local", "--json", timeout=120)
+    assert local.returncode == 0, local.stderr
+    (local_run,) = (run.runs.parent / "local").glob("*/plan.json")
+    assert losses_of(run.folder) == losses_of(local_run.parent)
+
+
+def test_members_of_two_workers_span_nodes_and_start_together_in_one_allocation(start: Any) -> None:
+    run = start(*(*SMALL, "--members", "2", "--workers", "2", "--set", "launch.allocation=one"), site=ONE_SLOT_SITE)
+    code, result, errors = run.end()
+    assert code == 0, errors
+    assert states(result) == ["finished"] * 2
+    hosts = [[events_of(run.folder, member, rank=rank)[0]["host"] for rank in (0, 1)] for member in (0, 1)]
+    assert len({host for pair in hosts for host in pair}) == 4
+    begins = [next(e["wall_s"] for e in events_of(run.folder, m) if e["kind"] == "run_start") for m in (0, 1)]
+    assert abs(begins[0] - begins[1]) < 1.0
+    assert (run.folder / "jobs/0000/attempt-1/go").read_text() == (run.folder / "jobs/0001/attempt-1/go").read_text()
+    where = json.loads((run.folder / "jobs/0000/attempt-1/rendezvous.json").read_text())
+    assert not where["address"].startswith(("127.", "0."))
+
+
+def test_status_cancel_and_resume_work_from_another_shell_after_the_submitter_died(start: Any) -> None:
+    run = start(*MEDIUM, "--members", "2", "--workers", "1")
+    run.wait_for("epoch_stop", member=0)
+    run.process.kill()
+    run.process.wait()
+    status = json.loads(run.trainmark("status", "latest", "--json").stdout)
+    assert not status["alive"]
+    assert [member["job"]["job_id"] for member in status["members"]] == [run.job_of(0), run.job_of(1)]
+    assert {member["state"] for member in status["members"]} <= {"starting", "training", "predicting", "finished"}
+    table = run.trainmark("status", "latest").stdout
+    assert "RUNNING" in table
+    assert "no launcher works on it" in table
+    cancelled = run.trainmark("cancel", "latest")
+    assert cancelled.returncode == 0, cancelled.stderr
+    assert "stopped; 0 of 2 members finished" in cancelled.stdout
+    shown = json.loads(run.trainmark("show", "latest", "--json").stdout)
+    assert (shown["state"], states(shown)) == ("unfinished", ["stopped", "stopped"])
+    result = run.resume()
+    assert (result["state"], states(result)) == ("complete", ["finished"] * 2)
+    assert [member["attempts"] for member in result["members"]] == [2, 2]
+    assert result["members"][0]["restarted"]
+
+
+def test_ctrl_c_leaves_the_jobs_alone_and_resume_collects_them_without_a_second_try(start: Any) -> None:
+    run = start(*MEDIUM, "--members", "2", "--workers", "1")
+    run.wait_for("run_start", member=0)
+    run.process.terminate()
+    code, _, errors = run.end()
+    assert code == 130
+    assert "the jobs go on" in errors
+    assert f"trainmark resume {run.folder}" in errors
+    result = run.resume()
+    assert [member["attempts"] for member in result["members"]] == [1, 1]
+    assert result["metrics"]["time_to_train_all_s"]["status"] == "measured"
+
+
+def test_arrays_are_split_at_the_largest_task_number(cluster: Cluster, tmp_path: Path) -> None:
+    # MaxArraySize 3 allows the task numbers 0 to 2.
+    with Cluster(tmp_path, nodes=1, max_array_size=3) as small:
+        run = ClusterRun(small, tmp_path, "--members", "5", "--workers", "1", "--dry-run", site=SITE)
+        run.process.communicate(timeout=60)
+        from trainmark.launch.slurm.queue import max_array_size
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("SLURM_CONF", small.environment()["SLURM_CONF"])
+            assert max_array_size() == 3
+
+
+def test_a_refused_job_ends_the_run_with_slurms_own_words(start: Any, tmp_path: Path) -> None:
+    site = tmp_path / "site.toml"
+    site.write_text(SITE.read_text().replace('partition = "debug"', 'partition = "nowhere"'))
+    code, result, errors = start(*SMALL, "--members", "2", "--workers", "1", site=site).end()
+    assert code == 1
+    assert "invalid partition specified: nowhere" in errors
+    assert (result["state"], states(result)) == ("failed", ["failed", "failed"])
+
+
+def test_a_hostile_folder_name_is_only_a_name(start: Any, cluster: Cluster, tmp_path: Path) -> None:
+    folder = tmp_path / "a %j $(touch injected) 'b' \"c\"; touch injected"
+    folder.mkdir()
+    code, result, errors = start(*SMALL, "--members", "1", "--workers", "1", folder=folder).end()
+    assert code == 0, errors
+    assert states(result) == ["finished"]
+    assert not list(tmp_path.rglob("injected"))
+    (run,) = (folder / "runs").glob("*/plan.json")
+    assert (run.parent / "jobs/0000/attempt-1/rank-0.log").exists()
+
+
+def test_preflight_finds_a_good_cluster_good_and_names_all_that_is_wrong(
+    start: Any, cluster: Cluster, tmp_path: Path
+) -> None:
+    run = start("--dry-run", "--members", "1")
+    run.end()
+    good = run.trainmark("preflight", "--site", str(SITE), "--json")
+    assert good.returncode == 0, good.stderr
+    assert {finding["verdict"] for finding in json.loads(good.stdout)["findings"]} == {"good"}
+    bad_site = tmp_path / "bad.toml"
+    bad_site.write_text(f'python = "/no/such/python"\n{SITE.read_text()}')
+    bad = run.trainmark("preflight", "--site", str(bad_site))
+    assert bad.returncode == 1
+    assert "/no/such/python" in bad.stdout
+    assert not list((tmp_path / "runs").glob(".preflight*"))
+
+
+def test_job_sh_can_be_submitted_by_hand(start: Any, cluster: Cluster, tmp_path: Path) -> None:
+    run = start(*SMALL, "--members", "1", "--workers", "1")
+    run.wait_for("rank_started")
+    code, _, errors = run.end()
+    assert code == 0, errors
+    attempt = run.folder / "jobs/0000/attempt-2"
+    cluster.run("sbatch", f"--output={tmp_path}/by-hand.log", str(run.folder / "jobs/0000/job.sh"), "2")
+    wait_until(lambda: (attempt / "done.json").exists(), seconds=120)
+    assert "srun" in shlex.split((run.folder / "jobs/0000/job.sh").read_text(), comments=True)
