@@ -1,0 +1,89 @@
+"""What each fault does to a run on Slurm: what the tests expect, and the table in docs/reliability.md.
+
+`python -m tests.cluster.faults` prints the table.
+"""
+
+from typing import NamedTuple
+
+
+class Outcome(NamedTuple):
+    """How a run meets one fault."""
+
+    fault: str
+    member: str  # state of the member that was hit
+    reason: str  # what its reason says
+    run: str  # state of the Result
+    then: str
+
+
+OUTCOMES = {
+    "rank": Outcome(
+        "a rank is killed (SIGKILL)",
+        "failed",
+        "it failed (FAILED)",
+        "partial",
+        "`resume` makes a new attempt from the last checkpoint",
+    ),
+    "scancel": Outcome(
+        "a member's job is cancelled with `scancel`",
+        "stopped",
+        "somebody cancelled it (CANCELLED)",
+        "unfinished",
+        "never tried again by itself; `resume` makes a new attempt",
+    ),
+    "set-down": Outcome(
+        "a node is set down",
+        "failed",
+        "a node failed (NODE_FAIL)",
+        "partial",
+        "`resume` makes a new attempt on another node",
+    ),
+    "power": Outcome(
+        "a node loses power",
+        "finished",
+        "a node failed (NODE_FAIL)",
+        "complete",
+        "with `launch.attempts=2` a second attempt follows by itself, from the last checkpoint",
+    ),
+    "network": Outcome(
+        "a node is cut off from the network",
+        "failed",
+        "a node failed (NODE_FAIL)",
+        "failed",
+        "the member's other ranks end too; `resume` makes a new attempt",
+    ),
+    "time-limit": Outcome(
+        "the time limit comes near",
+        "failed",
+        "asked to end by SIGUSR2",
+        "failed",
+        "a checkpoint is written at the very step; `resume` goes on from there",
+    ),
+    "submitter": Outcome(
+        "the submitting process is killed (SIGKILL)",
+        "finished",
+        "",
+        "complete",
+        "jobs go on; `resume` watches and collects them, without new attempts",
+    ),
+    "controller": Outcome(
+        "slurmctld stops and comes back",
+        "finished",
+        "",
+        "complete",
+        "the submitter waits until it answers again",
+    ),
+}
+
+
+def table() -> str:
+    """The faults and their outcomes, as Markdown."""
+    rows = [
+        f"| {each.fault} | {each.member} | {each.reason or '–'} | {each.run} | {each.then} |"
+        for each in OUTCOMES.values()
+    ]
+    return "\n".join(["| fault | member | its reason says | Result | then |", "|---|---|---|---|---|", *rows]) + "\n"
+
+
+if __name__ == "__main__":
+    print(table(), end="")
