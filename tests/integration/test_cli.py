@@ -58,7 +58,19 @@ assert "torch" not in sys.modules
 
 
 def test_every_command_has_an_example_in_its_help(trainmark: Command) -> None:
-    for command in ("run", "resume", "status", "cancel", "preflight", "show", "results", "list", "flops", "score", "machine"):
+    for command in (
+        "run",
+        "resume",
+        "status",
+        "cancel",
+        "preflight",
+        "show",
+        "results",
+        "list",
+        "flops",
+        "score",
+        "machine",
+    ):
         assert f"trainmark {command}" in trainmark(command, "--help").stdout.split("Examples:")[1], command
 
 
