@@ -1,0 +1,289 @@
+"""The launcher `slurm` without a cluster: shapes, scripts, and what Slurm's answers mean."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.conftest import ROOT
+from trainmark.launch.slurm.ending import explain_end
+from trainmark.launch.slurm.judge import judge_node, judge_silence
+from trainmark.launch.slurm.queue import parse_job, parse_queue
+from trainmark.launch.slurm.script import allocation_script, array_script, job_name, member_script
+from trainmark.launch.slurm.shape import JobShape, check_shapes, shape_of_all, shape_of_member
+from trainmark.launch.slurm.submission import Submission, Task, read_submissions, write_submission
+from trainmark.launch.slurm.underway import Underway
+from trainmark.plan.make import make_plan
+from trainmark.plan.resolve import Choices, parse_setting, resolve_config
+from trainmark.spec.errors import PlanError
+from trainmark.spec.files import write_text
+from trainmark.spec.job_record import JobRecord
+from trainmark.spec.queue import QueueState
+from trainmark.spec.run_folder import RunFolder
+from trainmark.spec.site import NodeGroup, Site, Slot
+
+CPU_SITE = Site.model_validate(
+    {
+        "name": "alpha",
+        "groups": [
+            {
+                "prefix": "cn",
+                "count": 4,
+                "partition": "rome",
+                "memory_gib_per_slot": 2,
+                "slots": [{"cores": "0-3"}, {"cores": "4-7"}],
+            }
+        ],
+        "slurm": {"account": "proj42", "time_limit_minutes": 90, "options": ["--constraint=fast"], "max_running": 3},
+        "setup": ["module load python/3.11"],
+        "python": "/opt/tm/bin/python",
+    }
+)
+
+
+def records(site: Site, members: int, workers: int, *settings: str, path: str = "/shared/runs/RUN") -> list[JobRecord]:
+    chosen = [Choices("test", {"ensemble": {"members": members, "workers": workers}}), *map(parse_setting, settings)]
+    config, plan = make_plan(resolve_config([*chosen, parse_setting("launch.allocator=system")]), site)
+    return [JobRecord(RunFolder(Path(path)), config, site, job) for job in plan.jobs]
+
+
+def test_a_member_that_fills_its_nodes_asks_for_whole_nodes() -> None:
+    half, whole, two = (shape_of_member(records(CPU_SITE, 1, workers)[0]) for workers in (1, 2, 4))
+    assert half == JobShape(1, 1, 1, 4, has_whole_nodes=False, has_accelerators=False)
+    assert whole == JobShape(1, 2, 2, 4, has_whole_nodes=True, has_accelerators=False)
+    assert two == JobShape(2, 4, 2, 4, has_whole_nodes=True, has_accelerators=False)
+
+
+def test_one_allocation_holds_each_lane_once() -> None:
+    # 12 members of one worker on 4 nodes of two slots: 8 lanes.
+    assert shape_of_all(records(CPU_SITE, 12, 1)) == JobShape(4, 8, 2, 4, has_whole_nodes=True, has_accelerators=False)
+
+
+def test_the_header_asks_for_what_the_site_and_the_member_say() -> None:
+    lines = member_script(records(CPU_SITE, 1, 1)[0]).splitlines()
+    assert [line for line in lines if line.startswith("#SBATCH")] == [
+        "#SBATCH --job-name=RUN",
+        "#SBATCH --account=proj42",
+        "#SBATCH --partition=rome",
+        "#SBATCH --time=01:30:00",
+        "#SBATCH --nodes=1",
+        "#SBATCH --ntasks=1",
+        "#SBATCH --ntasks-per-node=1",
+        "#SBATCH --cpus-per-task=4",
+        "#SBATCH --threads-per-core=1",
+        "#SBATCH --mem=2048M",
+        "#SBATCH --signal=USR2@120",
+        "#SBATCH --open-mode=append",
+        "#SBATCH --no-requeue",
+        "#SBATCH --constraint=fast",
+    ]
+    assert "module load python/3.11" in lines
+
+
+def test_the_time_limit_of_the_run_wins_over_that_of_the_site() -> None:
+    (record,) = records(CPU_SITE, 1, 1, "launch.time_limit_minutes=600")
+    assert "#SBATCH --time=10:00:00" in member_script(record)
+
+
+def test_srun_is_told_everything_explicitly() -> None:
+    (record,) = records(CPU_SITE, 1, 4)
+    start = next(line for line in member_script(record).splitlines() if line.startswith("srun"))
+    for option in ("--nodes=2", "--ntasks=4", "--ntasks-per-node=2", "--cpus-per-task=4", "--cpu-bind=cores"):
+        assert f" {option} " in start
+    assert "--kill-on-bad-exit=1" in start
+    assert '/shared/runs/RUN/jobs/0000/attempt-"$attempt"/rank-%t.log' in start
+
+
+def test_an_array_names_each_members_try_and_holds_back_as_the_site_says() -> None:
+    jobs = records(CPU_SITE, 5, 1)
+    chosen = [jobs[1], jobs[4]]
+    script = array_script(chosen, Submission(3, (Task(1, 2), Task(4, 1)), is_array=True, job_id=None))
+    assert "#SBATCH --array=0-1%3" in script
+    assert "#SBATCH --comment=submission-3" in script
+    assert "members=(0001 0004)\nattempts=(2 1)\n" in script
+
+
+def test_in_one_allocation_lanes_lie_on_their_own_nodes_and_members_of_a_lane_follow_each_other() -> None:
+    jobs = records(CPU_SITE, 6, 4, "launch.allocation=one")  # two lanes of two nodes, three members each
+    tasks = tuple(Task(record.job.member, 1) for record in jobs)
+    script = allocation_script(jobs, Submission(1, tasks, is_array=False, job_id=None))
+    steps = [line.split("/jobs/")[-1].strip() for line in script.splitlines() if "job.sh" in line]
+    assert [step.split('"/')[1] for step in steps] == [
+        *(f"{member:04d}/job.sh 1 --exact --relative=0" for member in (0, 2, 4)),
+        *(f"{member:04d}/job.sh 1 --exact --relative=2" for member in (1, 3, 5)),
+    ]
+    assert "trainmark.launch.start_gun /shared/runs/RUN 0:1 1:1 &" in script
+    assert "--wait-for-start" in member_script(jobs[1])
+    assert "--wait-for-start" not in member_script(jobs[2])
+
+
+def test_accelerators_are_asked_for_by_the_sites_name_and_left_to_slurm() -> None:
+    slots = tuple(Slot(cores=(i,), accelerator=i) for i in range(4))
+    site = Site(name="g", groups=(NodeGroup(count=2, slots=slots, gres="gpu:a100"),))
+    script = member_script(records(site, 1, 4)[0])
+    assert "#SBATCH --gres=gpu:a100:4" in script
+    assert "CUDA_VISIBLE_DEVICES" not in script
+
+
+def test_slots_of_different_size_and_uneven_shares_are_refused() -> None:
+    uneven = Site(name="u", groups=(NodeGroup(slots=(Slot(cores=(0,)), Slot(cores=(1, 2)))),))
+    _, plan = make_plan(resolve_config([parse_setting("ensemble.members=1")]), uneven)
+    with pytest.raises(PlanError, match="slots of one group have 1, 2"):
+        check_shapes(plan, uneven, one_allocation=False)
+    three = Site(name="t", groups=(NodeGroup(count=3, slots=tuple(Slot(cores=(i,)) for i in range(3))),))
+    chosen = [parse_setting("ensemble.members=1"), parse_setting("ensemble.workers=7")]
+    _, plan = make_plan(resolve_config(chosen), three)
+    with pytest.raises(PlanError, match=r"7 workers on 3 nodes .* Choose --workers 6"):
+        check_shapes(plan, three, one_allocation=False)
+
+
+def test_the_queue_is_read_task_by_task() -> None:
+    text = "12_0|RUNNING|n1|submission-1|None\n12_1|PENDING||submission-1|Resources\n13|COMPLETED|n[1-2]|(null)|None\n"
+    found = parse_queue(text)
+    assert found["12_0"].state == QueueState("12_0", "RUNNING", "n1", "")
+    assert found["12_0"].comment == "submission-1"
+    assert found["12_1"].state.is_waiting
+    assert found["12_1"].state.reason == "Resources"
+    assert not found["13"].state.is_going_on
+
+
+def test_the_controllers_last_word_is_understood() -> None:
+    text = (
+        "JobId=7 JobName=x UserId=me(1) JobState=NODE_FAIL Reason=NodeDown Dependency=(null) NodeList=n[2-3] NumNodes=2"
+    )
+    assert parse_job("7", text) == QueueState("7", "NODE_FAIL", "n[2-3]", "NodeDown")
+    assert parse_job("7", "JobId=7 JobState=PENDING Reason=None NodeList=(null)") == QueueState("7", "PENDING")
+    assert parse_job("7", "slurm_load_jobs error: Invalid job id specified") is None
+
+
+@given(st.text(max_size=40))
+def test_any_answer_of_the_queue_is_read_without_an_error(text: str) -> None:
+    parse_queue(text)
+    parse_job("1", text)
+
+
+def test_the_number_of_a_job_can_be_lost_and_the_submission_still_be_known(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    submission = Submission(2, (Task(0, 1), Task(5, 3)), is_array=True, job_id=None)
+    write_submission(folder, submission)
+    assert read_submissions(folder) == [submission]
+    taken = submission.with_job("88")
+    assert (taken.job_of(Task(5, 3)), submission.job_of(Task(5, 3))) == ("88_1", None)
+    alone = Submission(3, (Task(0, 1), Task(1, 1)), is_array=False, job_id="9")
+    assert alone.job_of(Task(1, 1)) == "9"
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Underway:
+    (record,) = records(CPU_SITE, 1, 1, path=str(tmp_path))
+    _, attempt = record.new_attempt()
+    return Underway(record, attempt, "5_0")
+
+
+@pytest.mark.parametrize(
+    ("state", "end", "words"),
+    [
+        ("NODE_FAIL", "failed", "Slurm's job 5_0 on n1: a node failed (NODE_FAIL)"),
+        ("TIMEOUT", "failed", "it reached its time limit (TIMEOUT)"),
+        ("OUT_OF_MEMORY", "failed", "it ran out of memory (OUT_OF_MEMORY)"),
+        ("CANCELLED", "stopped", "somebody cancelled it (CANCELLED)"),
+        ("COMPLETED", "failed", "it ended without a completion record (COMPLETED)"),
+    ],
+)
+def test_slurms_word_explains_an_end_that_no_rank_explains(job: Underway, state: str, end: str, words: str) -> None:
+    job.state = QueueState("5_0", state, "n1")
+    found, reason = explain_end(job)
+    assert found == end
+    assert reason is not None
+    assert words in reason
+
+
+def test_a_completion_record_counts_whatever_slurm_says(job: Underway) -> None:
+    job.state = QueueState("5_0", "NODE_FAIL", "n1")
+    write_text(job.attempt.done, "{}")
+    assert explain_end(job) == ("finished", None)
+
+
+def test_a_job_that_slurm_has_forgotten_says_so(job: Underway) -> None:
+    assert explain_end(job) == ("failed", "Slurm no longer knows job 5_0, and it left no completion record")
+
+
+def test_a_ranks_own_error_is_told_first(job: Underway) -> None:
+    write_text(job.attempt.rank_events(0), '{"kind": "failed", "error": "ValueError: no", "wall_s": 1}\n{"kind": "ste')
+    job.state = QueueState("5_0", "FAILED", "n1")
+    assert explain_end(job)[1] == f"rank 0 failed: ValueError: no (log: {job.attempt.rank_log(0)})"
+
+
+def test_a_job_that_is_gone_gets_time_to_show_its_completion_record(
+    job: Underway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter([100.0, 103.0, 107.0])
+    monkeypatch.setattr("trainmark.launch.slurm.underway.time.monotonic", lambda: next(clock))
+    job.state = QueueState("5_0", "COMPLETED", "n1")
+    job.look({})
+    assert not job.has_ended()
+    assert job.has_ended()
+
+
+def test_the_name_of_jobs_is_plain_whatever_the_run_is_called() -> None:
+    assert job_name(RunFolder(Path("/runs/20260101-a:b c;d"))) == "20260101-a_b_c_d"
+
+
+def node(**changes: object) -> dict[str, object]:
+    software = {"trainmark": "1", "torch": "2", "python": "3.11"}
+    good: dict[str, object] = {
+        "host": "n1",
+        "software": software,
+        "saw_token": "abc",
+        "wall_s": 100.2,
+        "cores": 4,
+        "limits": {"open files": 65536},
+        "local_storage": None,
+    }
+    return good | changes
+
+
+def verdicts(**changes: object) -> dict[str, str]:
+    here = {"software": node()["software"], "wall_s": 100.0, "free_bytes": 2**40}
+    found = judge_node("group 1", CPU_SITE.groups[0], node(**changes), here, "abc")
+    return {finding.what.rpartition(": ")[2]: finding.verdict for finding in found}
+
+
+def test_a_good_node_has_no_fault() -> None:
+    assert set(verdicts().values()) == {"good"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "what", "verdict"),
+    [
+        ({"saw_token": None}, "runs folder", "problem"),
+        ({"saw_token": "stale"}, "runs folder", "problem"),
+        ({"software": {"trainmark": "1", "torch": "1.9", "python": "3.11"}}, "torch", "problem"),
+        ({"wall_s": 130.0}, "clock", "warning"),
+        ({"cores": 8}, "cores of a task", "warning"),
+        ({"cores": 2}, "cores of a task", "problem"),
+        ({"limits": {"open files": 1024}}, "limit of open files", "warning"),
+        (
+            {"local_storage": {"folder": "/nvme", "free_bytes": 0, "error": "Permission denied"}},
+            "local storage /nvme",
+            "problem",
+        ),
+    ],
+)
+def test_each_fault_of_a_node_is_found(changes: dict[str, object], what: str, verdict: str) -> None:
+    found = verdicts(**changes)
+    assert found.pop(what) == verdict
+    assert set(found.values()) == {"good"}
+
+
+def test_a_job_that_never_came_to_its_turn_is_a_warning_and_one_that_broke_a_problem() -> None:
+    waiting = judge_silence("group 1", "4", QueueState("4", "PENDING", "", "Priority"), "")
+    assert (waiting.verdict, waiting.found) == ("warning", "job 4 was still waiting (Priority)")
+    broke = judge_silence("group 1", "4", QueueState("4", "FAILED", "n1"), "python: not found\nsrun: error\n")
+    assert (broke.verdict, broke.found) == ("problem", "job 4 ended (FAILED) without a report: python: not found")
+
+
+def test_example_sites_give_the_scripts_that_lie_beside_them() -> None:
+    for site_file in sorted((ROOT / "docs" / "sites").glob("*.toml")):
+        assert site_file.with_suffix(".sh").exists(), site_file
