@@ -226,6 +226,23 @@ def test_a_job_that_is_gone_gets_time_to_show_its_completion_record(
     assert job.has_ended()
 
 
+def test_a_member_has_ended_when_all_that_its_ranks_wrote_can_be_seen(
+    job: Underway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [100.0]
+    monkeypatch.setattr("trainmark.launch.slurm.underway.time.monotonic", lambda: clock[0])
+    write_text(job.attempt.done, "{}")
+    assert not job.has_ended()  # the events and predictions have not come through yet
+    write_text(job.attempt.rank_events(0), '{"kind": "memory"}\n{"kind": "finis')
+    write_text(job.attempt.predictions, "")
+    assert not job.has_ended()
+    write_text(job.attempt.rank_events(0), '{"kind": "memory"}\n{"kind": "finished", "wall_s": 1}\n')
+    assert job.has_ended()
+    job.attempt.rank_events(0).unlink()
+    clock[0] = 107.0  # whatever is missing now will not come any more
+    assert job.has_ended()
+
+
 def test_the_name_of_jobs_is_plain_whatever_the_run_is_called() -> None:
     assert job_name(RunFolder(Path("/runs/20260101-a:b c;d"))) == "20260101-a_b_c_d"
 

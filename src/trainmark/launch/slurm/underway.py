@@ -1,7 +1,9 @@
 """Underway: a member's job that was submitted and has not been seen to end."""
 
+import os
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 from trainmark.launch.slurm.programs import SlurmUnreachableError
 from trainmark.launch.slurm.queue import QueuedJob, last_word
@@ -11,6 +13,7 @@ from trainmark.spec.run_folder import AttemptFolder
 
 # How long a job that has ended may keep us waiting for its completion record: shared storage shows files late.
 SHARED_STORAGE_DELAY_S = 6.0
+LAST_EVENT_BYTES = 256
 
 
 @dataclass
@@ -23,6 +26,7 @@ class Underway:
     state: QueueState | None = None
     is_known_to_go_on: bool = False
     gone_since_s: float | None = None
+    done_since_s: float | None = None
 
     def look(self, queue: dict[str, QueuedJob] | None) -> None:
         """Takes in what the queue says; None: it said nothing."""
@@ -43,7 +47,28 @@ class Underway:
             self.gone_since_s = time.monotonic()
 
     def has_ended(self) -> bool:
-        """Whether the member left its completion record, or its job is gone and will not leave one any more."""
+        """Whether the member left all its records, or its job is gone and will not leave more."""
         if self.attempt.done.exists():
-            return True
-        return self.gone_since_s is not None and time.monotonic() - self.gone_since_s > SHARED_STORAGE_DELAY_S
+            self.done_since_s = self.done_since_s or time.monotonic()
+            return self._is_all_to_be_seen() or _is_long_ago(self.done_since_s)
+        return self.gone_since_s is not None and _is_long_ago(self.gone_since_s)
+
+    def _is_all_to_be_seen(self) -> bool:
+        """Whether what the ranks wrote on other nodes, before the completion record, has arrived here too."""
+        ranks = range(len(self.record.job.ranks))
+        return self.attempt.predictions.exists() and all(
+            _has_finished(self.attempt.rank_events(rank)) for rank in ranks
+        )
+
+
+def _has_finished(events: Path) -> bool:
+    try:
+        with events.open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - LAST_EVENT_BYTES))
+            return b'"finished"' in file.read()
+    except OSError:
+        return False
+
+
+def _is_long_ago(since_s: float) -> bool:
+    return time.monotonic() - since_s > SHARED_STORAGE_DELAY_S
