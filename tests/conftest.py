@@ -13,7 +13,7 @@ import pytest
 from hypothesis import settings
 
 from tests.cluster import Cluster
-from tests.cluster.requirements import require_cluster
+from tests.cluster.fixture import require_cluster
 from trainmark.machine.topology import read_topology
 
 # Test files run two at a time, on as few as two cores: threads that wait for each other there wait long.

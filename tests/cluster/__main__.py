@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.cluster import nodes
 from tests.cluster.cluster import Cluster
 from tests.cluster.requirements import find_missing
 
@@ -81,7 +80,7 @@ def main(arguments: list[str]) -> None:
     cluster = Cluster.attach(chosen.folder)
     if chosen.command == "shell":
         os.environ.update(cluster.environment())
-        command = nodes.inside(cluster.first_process(chosen.node), [os.environ.get("SHELL", "/bin/sh")])
+        command = cluster.node(chosen.node).inside([os.environ.get("SHELL", "/bin/sh")])
         os.execvp(command[0], command)
     elif chosen.command == "limit-bandwidth":
         cluster.limit_bandwidth(chosen.megabits_per_s)

@@ -25,6 +25,11 @@ class Instance:
         return RUN_FOLDER / f"{self.number}.lock"
 
     @property
+    def keeper(self) -> str:
+        """The name of the process that holds the lock of a cluster which was left running."""
+        return f"{self.number}.keeper"
+
+    @property
     def run_folder(self) -> Path:
         """Sockets, spool folders, the controller's state and process numbers; gone when the cluster is."""
         return RUN_FOLDER / str(self.number)
@@ -33,6 +38,11 @@ class Instance:
     def process_folder(self) -> Path:
         """One file for each process that the cluster started."""
         return self.run_folder / "processes"
+
+    @property
+    def record(self) -> Path:
+        """The file that says which cluster has this place."""
+        return self.run_folder / "cluster.json"
 
     @property
     def bridge(self) -> str:
@@ -58,6 +68,11 @@ class Instance:
         return 16800 + self.number
 
 
+def all_instances() -> list[Instance]:
+    """Every place that a machine has."""
+    return [Instance(number) for number in range(MAX_INSTANCES)]
+
+
 def try_lock(instance: Instance) -> int | None:
     """The open lock file of a place that nobody uses, otherwise None."""
     descriptor = os.open(instance.lock_path, os.O_RDWR | os.O_CREAT, 0o600)
@@ -76,24 +91,32 @@ def clean(instance: Instance) -> None:
     shutil.rmtree(instance.run_folder, ignore_errors=True)
 
 
+def clean_stale() -> None:
+    """Cleans what clusters left behind whose processes were killed: their lock is free, but their folder is there."""
+    for instance in all_instances():
+        if instance.run_folder.exists() and (lock := try_lock(instance)) is not None:
+            clean(instance)
+            os.close(lock)
+
+
 def claim() -> tuple[Instance, int]:
-    """A free place and its open lock file; what clusters of killed processes left behind is cleaned on the way."""
+    """A free place and its open lock file."""
     RUN_FOLDER.mkdir(mode=0o755, exist_ok=True)
-    claimed: tuple[Instance, int] | None = None
-    for number in range(MAX_INSTANCES):
-        instance = Instance(number)
-        if claimed and not instance.run_folder.exists():
-            continue
-        descriptor = try_lock(instance)
-        if descriptor is None:
-            continue
-        clean(instance)
-        if claimed:
-            os.close(descriptor)
-        else:
-            claimed = (instance, descriptor)
-    if claimed is None:
-        raise RuntimeError(
-            f"All {MAX_INSTANCES} places for clusters are in use. Stop one: python -m tests.cluster down."
-        )
-    return claimed
+    clean_stale()
+    for instance in all_instances():
+        if (lock := try_lock(instance)) is not None:
+            clean(instance)
+            return instance, lock
+    raise RuntimeError(f"All {MAX_INSTANCES} places for clusters are in use. Stop one: python -m tests.cluster down.")
+
+
+def keep(instance: Instance, lock: int, log: Path) -> None:
+    """Hands the lock to a process that does nothing else."""
+    os.set_inheritable(lock, True)
+    processes.start(RUN_FOLDER, instance.keeper, ["sleep", "infinity"], log, {})
+    os.close(lock)
+
+
+def release(instance: Instance) -> None:
+    """Ends the process that held the lock of a cluster which was left running."""
+    processes.end(RUN_FOLDER, instance.keeper)

@@ -2,7 +2,7 @@
 
 import json
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 
 def ip_batch(lines: Sequence[str]) -> None:
@@ -17,7 +17,7 @@ def create(bridge: str, address: str) -> None:
     ip_batch([f"link add {bridge} type bridge", f"address add {address}/24 dev {bridge}", f"link set {bridge} up"])
 
 
-def plug(bridge: str, links: dict[str, int]) -> None:
+def plug(bridge: str, links: Mapping[str, int]) -> None:
     """Lays a cable from the bridge to the network of each process: `eth0` there, the named device here."""
     ip_batch(
         [
@@ -48,7 +48,7 @@ def remove(bridge: str) -> None:
 
 
 def limit_command(device: str, megabits_per_s: float) -> list[str]:
-    """The command that sends from a device at no more than a rate (a token bucket)."""
+    """The command that lets a device send at no more than a rate (a token bucket)."""
     # The bucket holds 4 ms of traffic, at least one unsplit TCP segment of 64 KiB; the queue 50 ms.
     burst_bytes = max(65_536, int(megabits_per_s * 1e6 / 8 * 0.004))
     bucket = ["tbf", "rate", f"{megabits_per_s}mbit", "burst", str(burst_bytes), "latency", "50ms"]

@@ -1,30 +1,36 @@
 """One node of the cluster: processes in namespaces of their own, with their own name, address and local storage."""
 
 import os
+import subprocess
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
-from tests.cluster import processes
+from tests.cluster import network, processes
+from tests.cluster.instance import Instance
 
-# First process of a node. It waits for its cable, then mounts what differs from the machine and runs Slurm's daemon.
-# `wait` also reaps orphans; `sleep` keeps the node on when its daemon crashes.
+NAMESPACES = ("--net", "--uts", "--ipc", "--mount", "--pid")
+
+# A node's first process. It waits for its cable, mounts what differs from the machine, and runs Slurm's daemon.
+# A fresh /sys shows the node's own network devices. `wait` also reaps orphans; `sleep` keeps the node on when its
+# daemon crashes.
 BOOT = """
 set -e
+name=$1 address=$2 folder=$3 size=$4 sys=$5
 read -r plugged
-name=$1 address=$2 etc=$3 local_storage=$4 size=$5 sys=$6
 hostname "$name"
 ip link set lo up
 ip address add "$address/24" dev eth0
 ip link set eth0 up
-mount --bind "$etc/hosts" /etc/hosts
-mount --bind "$etc/nsswitch.conf" /etc/nsswitch.conf
-mount -t tmpfs -o "size=$size,mode=1777" local "$local_storage"
+mount --bind "$folder/hosts" /etc/hosts
+mount --bind "$folder/nsswitch.conf" /etc/nsswitch.conf
+mount -t tmpfs -o "size=$size,mode=1777" local "$folder/local"
 mount -t tmpfs -o mode=1777 shm /dev/shm
 mount -t sysfs sysfs "$sys"
-mount --rbind /sys/fs/cgroup "$sys/fs/cgroup"
+[ ! -d /sys/fs/cgroup ] || mount --rbind /sys/fs/cgroup "$sys/fs/cgroup"
 mount --rbind "$sys" /sys
 slurmd -D &
 sleep infinity &
@@ -32,39 +38,95 @@ wait
 """
 
 
-def start(process_folder: Path, name: str, log: Path, arguments: Sequence[str], environment: dict[str, str]) -> int:
-    """Starts a node's first process up to where it waits for its cable; the open pipe that tells it comes back."""
-    reading, writing = os.pipe()
-    namespaces = ["--net", "--uts", "--ipc", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
-    command = ["unshare", *namespaces, "sh", "-c", BOOT, "node", name, *arguments]
-    processes.start(process_folder, name, command, log, environment, stdin=reading)
-    os.close(reading)
-    return writing
+@dataclass(frozen=True)
+class Node:
+    """One node, on or off."""
+
+    number: int
+    name: str
+    instance: Instance
+    folder: Path
+    local_storage_mebibytes: int
+
+    @property
+    def link(self) -> str:
+        """This machine's end of the node's cable."""
+        return self.instance.link(self.number)
+
+    @property
+    def address(self) -> str:
+        """The node's address in the cluster's network."""
+        return self.instance.address(self.number)
+
+    @property
+    def is_on(self) -> bool:
+        """Whether the node's first process lives."""
+        return processes.find(self.instance.process_folder, self.name) is not None
+
+    def start(self) -> int:
+        """Starts the first process up to where it waits for its cable; the pipe that tells it comes back."""
+        sys_folder = self.instance.run_folder / "sys" / self.name
+        sys_folder.mkdir(parents=True, exist_ok=True)
+        (self.instance.run_folder / "spool" / self.name).mkdir(parents=True, exist_ok=True)
+        size = f"{self.local_storage_mebibytes}m"
+        arguments = [self.name, self.address, str(self.folder), size, str(sys_folder)]
+        reading, writing = os.pipe()
+        processes.start(
+            self.instance.process_folder,
+            self.name,
+            ["unshare", *NAMESPACES, "--fork", "--kill-child", "--mount-proc", "sh", "-c", BOOT, "node", *arguments],
+            self.folder / "logs" / f"{self.name}.out",
+            {"SLURM_CONF": str(self.folder / "slurm.conf")},
+            stdin=reading,
+        )
+        os.close(reading)
+        return writing
+
+    def first_process(self, patience_s: float = 10) -> int:
+        """The number of the first process, whose namespaces are the node."""
+        deadline = time.monotonic() + patience_s
+        while time.monotonic() < deadline:
+            unshare = processes.find(self.instance.process_folder, self.name)
+            if unshare is None:
+                raise RuntimeError(f"Node {self.name} is off. Its log is {self.folder / 'logs' / self.name}.out.")
+            try:
+                # The child is made after the namespaces.
+                if children := unshare.children():
+                    return int(children[0].pid)
+            except psutil.NoSuchProcess:
+                continue
+            time.sleep(0.002)
+        raise RuntimeError(f"Node {self.name} made no namespaces within {patience_s} s.")
+
+    def inside(self, command: Sequence[str]) -> list[str]:
+        """The command that runs a command on the node."""
+        return ["nsenter", "--target", str(self.first_process()), *NAMESPACES, "--", *command]
+
+    def power_off(self) -> None:
+        """Ends everything of the node at once."""
+        # The cable first: a machine without power says no farewell to its connections.
+        network.unplug(self.link)
+        processes.end(self.instance.process_folder, self.name)
+
+    def limit(self, megabits_per_s: float) -> None:
+        """Lets the node send and receive at no more than a rate."""
+        # What the near end of the cable sends is what the node receives.
+        subprocess.run(network.limit_command(self.link, megabits_per_s), check=True)
+        subprocess.run(self.inside(network.limit_command("eth0", megabits_per_s)), check=True)
+
+    def lift_limit(self) -> None:
+        """Takes the node's limits away, if there are any."""
+        subprocess.run(network.lift_command(self.link), capture_output=True)
+        subprocess.run(self.inside(network.lift_command("eth0")), capture_output=True)
 
 
-def wait_for_namespaces(process_folder: Path, name: str, patience_s: float = 10) -> int:
-    """The number of the node's first process, once its namespaces are there."""
-    deadline = time.monotonic() + patience_s
-    while time.monotonic() < deadline:
-        process = processes.find(process_folder, name)
-        if process is None:
-            raise RuntimeError(f"The first process of node {name} ended; its log says why.")
-        try:
-            # The child is made after the namespaces.
-            if children := process.children():
-                return int(children[0].pid)
-        except psutil.NoSuchProcess:
-            continue
-        time.sleep(0.002)
-    raise RuntimeError(f"Node {name} made no namespaces within {patience_s} s.")
-
-
-def tell_plugged(pipe: int) -> None:
-    """Lets a node's first process go on."""
-    os.write(pipe, b"plugged\n")
-    os.close(pipe)
-
-
-def inside(pid: int, command: Sequence[str]) -> list[str]:
-    """The command that runs a command on the node of a first process."""
-    return ["nsenter", "--target", str(pid), "--net", "--uts", "--ipc", "--mount", "--pid", "--", *command]
+def boot(nodes: Sequence[Node], bridge: str) -> None:
+    """Switches nodes on, all at the same time."""
+    pipes = [node.start() for node in nodes]
+    try:
+        network.plug(bridge, {node.link: node.first_process() for node in nodes})
+        for pipe in pipes:
+            os.write(pipe, b"plugged\n")
+    finally:
+        for pipe in pipes:
+            os.close(pipe)

@@ -1,12 +1,15 @@
 """Start processes that any later process can find and end, even when process numbers were used again."""
 
+import contextlib
 import os
 import signal
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import psutil
 
+# The environment of whoever starts a cluster must not reach its daemons.
 DAEMON_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -17,8 +20,8 @@ def start(
     log: Path,
     environment: Mapping[str, str],
     stdin: int | None = None,
-) -> psutil.Process:
-    """A new process in a session of its own, recorded in the folder under the name; its output goes to the log."""
+) -> None:
+    """Starts a process in a session of its own and records it in the folder; its output goes to the log."""
     output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     empty = os.open(os.devnull, os.O_RDONLY)
     try:
@@ -36,10 +39,8 @@ def start(
     finally:
         os.close(output)
         os.close(empty)
-    process = psutil.Process(pid)
     # Number and start time together name a process for as long as the machine runs.
-    (folder / name).write_text(f"{pid} {process.create_time()!r}\n")
-    return process
+    (folder / name).write_text(f"{pid} {psutil.Process(pid).create_time()!r}\n")
 
 
 def find(folder: Path, name: str) -> psutil.Process | None:
@@ -47,33 +48,54 @@ def find(folder: Path, name: str) -> psutil.Process | None:
     try:
         pid, created = (folder / name).read_text().split()
         process = psutil.Process(int(pid))
-        if process.create_time() != float(created) or process.status() == psutil.STATUS_ZOMBIE:
-            return None
+        is_same = process.create_time() == float(created)
     except (FileNotFoundError, ValueError, psutil.NoSuchProcess):
         return None
-    return process
+    return process if is_same and not has_ended(process) else None
 
 
-def end(folder: Path, name: str, signal_number: int = signal.SIGKILL, patience_s: float = 10) -> None:
-    """Signals the recorded process of that name and its children, waits for its end, and forgets it."""
+def has_ended(process: psutil.Process) -> bool:
+    """Whether a process is gone or only waits for its parent to notice; children of this process are noticed here."""
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(process.pid, os.WNOHANG)
+    try:
+        return bool(process.status() == psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return True
+
+
+def end(folder: Path, name: str, signal_number: int = signal.SIGKILL, patience_s: float = 20) -> None:
+    """Signals the recorded process of that name, waits until it and all below it are gone, and forgets it."""
     process = find(folder, name)
     if process is not None:
         try:
-            # A node's first process is the child of `unshare`; with it the kernel ends everything of the node.
-            for child in process.children():
-                child.send_signal(signal_number)
+            below = process.children(recursive=True)
             process.send_signal(signal_number)
-            process.wait(patience_s)
         except psutil.NoSuchProcess:
-            pass
-        except psutil.TimeoutExpired:
+            below = []
+        if not wait_for_end([process], patience_s):
             process.kill()
-            process.wait(patience_s)
+        # A node's processes die with its first one, by the kernel; the controller may leave children behind.
+        for child in below:
+            if not has_ended(child):
+                child.kill()
+        if not wait_for_end([process, *below], patience_s):
+            raise RuntimeError(f"Process {process.pid} ({name}) or one below it did not end in {patience_s} s.")
     (folder / name).unlink(missing_ok=True)
 
 
+def wait_for_end(ending: Sequence[psutil.Process], patience_s: float) -> bool:
+    """Whether all of the processes ended in time."""
+    deadline = time.monotonic() + patience_s
+    while not all(has_ended(process) for process in ending):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.005)
+    return True
+
+
 def kill_all(folder: Path) -> None:
-    """Ends every recorded process at once."""
+    """Ends every recorded process."""
     if folder.is_dir():
         for record in sorted(folder.iterdir()):
             end(folder, record.name)

@@ -1,10 +1,8 @@
-"""What a machine lacks for a test cluster, and what tests do then."""
+"""What a machine lacks for a test cluster."""
 
 import os
 import shutil
 import subprocess
-
-import pytest
 
 PROGRAMS = ("slurmctld", "slurmd", "sbatch", "srun", "munged", "ip", "tc", "unshare", "nsenter", "mount", "hostname")
 SEARCH_PATH = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])
@@ -38,12 +36,3 @@ def find_missing() -> str | None:
     if made.returncode:
         return f"a test cluster needs namespaces and mounts: {made.stderr.strip()}"
     return None
-
-
-def require_cluster() -> None:
-    """Skips the test where no cluster can run, or fails it where TRAINMARK_REQUIRE_CLUSTER=1 says that one must."""
-    missing = find_missing()
-    if missing and os.environ.get("TRAINMARK_REQUIRE_CLUSTER") == "1":
-        pytest.fail(missing)
-    if missing:
-        pytest.skip(missing)

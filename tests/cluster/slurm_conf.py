@@ -1,66 +1,76 @@
 """The text of the configuration files of a test cluster."""
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
 from tests.cluster.instance import Instance
+from tests.cluster.shape import Shape
 
 
-@dataclass(frozen=True)
-class Shape:
-    """What a cluster consists of."""
-
-    num_nodes: int
-    cores_per_node: int
-    memory_per_node_mebibytes: int
-    local_storage_mebibytes: int
-    max_array_size: int
-
-    @property
-    def node_names(self) -> list[str]:
-        """n1, n2, …"""
-        return [f"n{number}" for number in range(1, self.num_nodes + 1)]
+def fault_settings() -> dict[str, str]:
+    """How soon Slurm notices faults and acts: as soon as its own limits let it."""
+    return {
+        # A dead node is noticed after about three messages to it timed out: 16 s.
+        "SlurmdTimeout": "5",
+        "MessageTimeout": "5",
+        "KillWait": "3",
+        # Nodes come back by themselves when they were silent, but not when an administrator set them down.
+        "ReturnToService": "1",
+        "MinJobAge": "3600",
+        "SchedulerParameters": "sched_min_interval=0,batch_sched_delay=0,sched_interval=1,bf_interval=1",
+    }
 
 
-def slurm_conf(shape: Shape, instance: Instance, host_name: str, log_folder: Path) -> str:
-    """`slurm.conf`: times are short so that tests see faults soon."""
+def place_settings(instance: Instance, host_name: str, logs: Path) -> dict[str, str]:
+    """Addresses and paths."""
     run_folder = instance.run_folder
-    nodes = [
-        f"NodeName={name} NodeAddr={instance.address(number)}" for number, name in enumerate(shape.node_names, start=1)
-    ]
+    return {
+        "ClusterName": f"test{instance.number}",
+        "SlurmctldHost": f"{host_name}({instance.controller_address})",
+        "SlurmctldPort": str(instance.controller_port),
+        "SlurmUser": "root",
+        # A requeued job waits until its credential has expired before it starts again.
+        "AuthInfo": f"socket={run_folder}/munge.socket,cred_expire=5",
+        "StateSaveLocation": f"{run_folder}/state",
+        "SlurmctldPidFile": f"{run_folder}/slurmctld.pid",
+        "SlurmctldLogFile": f"{logs}/slurmctld.log",
+        "SlurmdSpoolDir": f"{run_folder}/spool/%n",
+        "SlurmdPidFile": f"{run_folder}/spool/%n.pid",
+        "SlurmdLogFile": f"{logs}/slurmd.%n.log",
+    }
+
+
+def machine_settings(shape: Shape) -> dict[str, str]:
+    """What a node has and how it is shared out."""
+    return {
+        "SlurmdParameters": "config_overrides",
+        "ProctrackType": "proctrack/linuxproc",
+        # Slurm refuses to bind tasks to more cores than the machine has.
+        "TaskPlugin": "task/affinity" if shape.can_bind else "task/none",
+        "JobAcctGatherType": "jobacct_gather/linux",
+        "JobAcctGatherFrequency": "5",
+        "SelectType": "select/cons_tres",
+        "SelectTypeParameters": "CR_Core_Memory",
+        "MaxArraySize": str(shape.max_array_size),
+        "DefMemPerCPU": str(shape.memory_per_node_mebibytes // shape.cores_per_node),
+        "MailProg": "/bin/true",
+    }
+
+
+def slurm_conf(shape: Shape, instance: Instance, host_name: str, logs: Path) -> str:
+    """`slurm.conf`, with the shape's own settings over the usual ones."""
+    settings = {
+        **place_settings(instance, host_name, logs),
+        **machine_settings(shape),
+        **fault_settings(),
+        **shape.slurm_settings,
+    }
+    cores = f"Sockets=1 CoresPerSocket={shape.cores_per_node} ThreadsPerCore=1"
     return "\n".join(
         [
-            f"ClusterName=test{instance.number}",
-            f"SlurmctldHost={host_name}({instance.controller_address})",
-            f"SlurmctldPort={instance.controller_port}",
-            "SlurmUser=root",
-            # A requeued job waits for its credential to expire before it starts again.
-            f"AuthInfo=socket={run_folder}/munge.socket,cred_expire=5",
-            f"StateSaveLocation={run_folder}/state",
-            f"SlurmctldPidFile={run_folder}/slurmctld.pid",
-            f"SlurmctldLogFile={log_folder}/slurmctld.log",
-            f"SlurmdSpoolDir={run_folder}/spool/%n",
-            f"SlurmdPidFile={run_folder}/spool/%n.pid",
-            f"SlurmdLogFile={log_folder}/slurmd.%n.log",
-            "SlurmdParameters=config_overrides",
-            "ProctrackType=proctrack/linuxproc",
-            "TaskPlugin=task/affinity",
-            "JobAcctGatherType=jobacct_gather/linux",
-            "JobAcctGatherFrequency=5",
-            "SelectType=select/cons_tres",
-            "SelectTypeParameters=CR_Core_Memory",
-            "SchedulerParameters=sched_min_interval=0,batch_sched_delay=0,sched_interval=1,bf_interval=1",
-            f"MaxArraySize={shape.max_array_size}",
-            "ReturnToService=2",
-            "SlurmdTimeout=5",
-            "KillWait=3",
-            "MinJobAge=3600",
-            "MailProg=/bin/true",
-            f"DefMemPerCPU={shape.memory_per_node_mebibytes // shape.cores_per_node}",
-            f"NodeName=DEFAULT Sockets=1 CoresPerSocket={shape.cores_per_node} ThreadsPerCore=1 "
-            f"RealMemory={shape.memory_per_node_mebibytes}",
-            *nodes,
+            *(f"{name}={value}" for name, value in settings.items()),
+            f"NodeName=DEFAULT {cores} RealMemory={shape.memory_per_node_mebibytes}",
+            *(f"NodeName={name} NodeAddr={instance.address(i)}" for i, name in enumerate(shape.node_names, start=1)),
             "PartitionName=debug Nodes=ALL Default=YES MaxTime=INFINITE State=UP",
             "",
         ]
@@ -75,7 +85,7 @@ def mpi_conf(local_storage: Path) -> str:
 def hosts(shape: Shape, instance: Instance, host_name: str) -> str:
     """`/etc/hosts` of every node."""
     lines = ["127.0.0.1 localhost", f"{instance.controller_address} {host_name}"]
-    lines += [f"{instance.address(number)} {name}" for number, name in enumerate(shape.node_names, start=1)]
+    lines += [f"{instance.address(i)} {name}" for i, name in enumerate(shape.node_names, start=1)]
     return "\n".join([*lines, ""])
 
 

@@ -1,0 +1,42 @@
+"""What a cluster consists of."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import psutil
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How many nodes a cluster has, and what each of them has."""
+
+    num_nodes: int
+    cores_per_node: int
+    memory_per_node_mebibytes: int
+    local_storage_mebibytes: int
+    max_array_size: int
+    can_bind: bool
+    slurm_settings: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def node_names(self) -> list[str]:
+        """n1, n2, …"""
+        return [f"n{number}" for number in range(1, self.num_nodes + 1)]
+
+
+def make_shape(
+    nodes: int, cores: int | None, local_storage_mebibytes: int, max_array_size: int, slurm_settings: Mapping[str, str]
+) -> Shape:
+    """A shape that fits this machine: nodes share its memory out, but each has all cores that this process may use."""
+    usable_cores = len(os.sched_getaffinity(0))
+    cores_per_node = cores or usable_cores
+    return Shape(
+        num_nodes=nodes,
+        cores_per_node=cores_per_node,
+        memory_per_node_mebibytes=psutil.virtual_memory().total // nodes // 2**20,
+        local_storage_mebibytes=local_storage_mebibytes,
+        max_array_size=max_array_size,
+        can_bind=cores_per_node <= usable_cores,
+        slurm_settings=dict(slurm_settings),
+    )
