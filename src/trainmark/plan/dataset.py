@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from trainmark.plan.resolve import Choices, parse_setting, validated
+from trainmark.plan.explain import Choices
+from trainmark.plan.resolve import parse_setting, validated
 from trainmark.spec.errors import ConfigError, UnknownNameError
 from trainmark.spec.registries import DATASETS, WORKLOADS
 from trainmark.spec.registry import closest

@@ -1,13 +1,12 @@
 """Choices from the workload's recipe, a TOML file, flags and --set, merged into one RunConfig; later ones win."""
 
 import tomllib
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
-from pydantic_core import ErrorDetails
 
+from trainmark.plan.explain import Choices, explain, source_of
 from trainmark.spec.config import RunConfig
 from trainmark.spec.errors import ConfigError
 from trainmark.spec.registries import (
@@ -34,14 +33,6 @@ CHOSEN_FOR_MODEL = ("compiler", "memory_format")  # in a recipe: what is fastest
 DEFAULTS = {"workload": "image-classification", "size": "tiny"}
 
 
-@dataclass(frozen=True)
-class Choices:
-    """Nested settings and where they came from: a file's name or "the command line"."""
-
-    source: str
-    values: dict[str, Any]
-
-
 def read_config_file(path: Path) -> Choices:
     """The choices in a TOML file."""
     return Choices(str(path), _read_toml(path))
@@ -53,7 +44,7 @@ def read_site_file(path: Path) -> Site:
     try:
         return Site.model_validate(values)
     except ValidationError as error:
-        raise ConfigError(_explain(error.errors()[0], Site, [Choices(str(path), values)])) from None
+        raise ConfigError(explain(error.errors(), Site, [Choices(str(path), values)])) from None
 
 
 def _read_toml(path: Path) -> dict[str, Any]:
@@ -140,7 +131,7 @@ def _check_model_settings(config: RunConfig, choices: list[Choices]) -> None:
     known = MODELS.arguments(config.model)
     for key in config.model_settings:
         if known is not None and key not in known:
-            source = _source_of(("model_settings", key), choices)
+            source = source_of(("model_settings", key), choices)
             hint = closest(key, list(known)) or f" Known here: {', '.join(known)}."
             raise ConfigError(f"{source}: the model '{config.model}' has no setting '{key}'.{hint}")
 
@@ -191,47 +182,4 @@ def validated(
     try:
         return model.model_validate(values)
     except ValidationError as error:
-        raise ConfigError(_explain(error.errors()[0], model, choices, prefix)) from None
-
-
-def _explain(error: ErrorDetails, model: type[BaseModel], choices: list[Choices], prefix: tuple[str, ...] = ()) -> str:
-    """One line: where the setting came from, which it is, what is wrong, what was got, what to do."""
-    path, what = error["loc"], error["msg"].removeprefix("Value error, ")
-    key = ".".join([*prefix, *(str(part) for part in path)])
-    source = _source_of((*prefix, *path), choices)
-    if error["type"] == "extra_forbidden":
-        known = _keys_beside(model, path)
-        hint = closest(str(path[-1]), known) or f" Known here: {', '.join(known)}."
-        return f"{source}: there is no setting '{key}'.{hint}"
-    if error["type"] == "model_type":
-        return f"{source}: '{key}' is a section with settings of its own, but got {error['input']!r}."
-    if not key:
-        return f"{source}: {what}. Correct it and try again."
-    if error["type"] == "missing":
-        return f"{source}: the setting '{key}' is missing. Add it."
-    return f"{source}: '{key}' is wrong: {what}, but got {error['input']!r}. Change it and try again."
-
-
-def _source_of(path: tuple[int | str, ...], choices: list[Choices]) -> str:
-    for choice in reversed(choices):
-        values: Any = choice.values
-        for part in path:
-            values = values.get(part) if isinstance(values, dict) else None
-        if values is not None:
-            return choice.source
-    return choices[-1].source if choices else "the workload's recipe"
-
-
-def _keys_beside(model: type[BaseModel], path: tuple[int | str, ...]) -> list[str]:
-    """The keys that the section knows in which `path` ends."""
-    for part in path[:-1]:
-        field = model.model_fields.get(part) if isinstance(part, str) else None
-        model = (_section_in(field.annotation) if field is not None else None) or model
-    return sorted(model.model_fields)
-
-
-def _section_in(annotation: Any) -> type[BaseModel] | None:
-    """The section that a field holds, alone or as the items of a tuple."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    return next((found for inner in get_args(annotation) if (found := _section_in(inner))), None)
+        raise ConfigError(explain(error.errors(), model, choices, prefix)) from None

@@ -1,20 +1,37 @@
 """Site: the nodes, worker slots, cores and accelerators that a run may use."""
 
+from collections import Counter
+from collections.abc import Iterable
 from functools import cached_property
-from typing import Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from trainmark.spec.config import Section
+from trainmark.spec.config import StrictSection
 from trainmark.spec.slurm_site import SlurmSite
-from trainmark.spec.units import parse_cores, show_cores
-from trainmark.spec.words import OneLine, PlainWord
+from trainmark.spec.units import MOST_CORES, parse_cores, show_cores
+from trainmark.spec.words import (
+    GresName,
+    InterfaceName,
+    NodeFolder,
+    NodeName,
+    OneLine,
+    PlainWord,
+    Program,
+    SomeText,
+    program,
+)
+
+# More than any cluster has; each node is named, so that a slip of the pen would fill the memory.
+MOST_NODES = 1_000_000
+Core = Annotated[int, Field(ge=0, lt=MOST_CORES)]
 
 
-class Slot(Section):
+class Slot(StrictSection):
     """The place of one worker on a node: its own cores and, where there is one, its accelerator."""
 
-    cores: tuple[int, ...] = Field(min_length=1)
+    # strict=False: TOML has lists, no tuples; what they hold stays strict
+    cores: tuple[Core, ...] = Field(min_length=1, strict=False)
     accelerator: int | None = Field(None, ge=0)
 
     @field_validator("cores", mode="before")
@@ -23,43 +40,57 @@ class Slot(Section):
         return parse_cores(value) if isinstance(value, str) else value
 
 
-class NodeGroup(Section):
+class NodeGroup(StrictSection):
     """`count` nodes alike. `names` may name them; otherwise they are numbered after `prefix`.
 
     A scheduler chooses the nodes itself; then names only tell the nodes of a plan apart.
     """
 
-    prefix: OneLine = "node"
-    names: tuple[OneLine, ...] = ()
-    count: int = Field(1, ge=1)
-    slots: tuple[Slot, ...] = Field(min_length=1)
+    prefix: NodeName = "node"
+    names: tuple[NodeName, ...] = Field((), strict=False)
+    count: int = Field(1, ge=1, le=MOST_NODES)
+    slots: tuple[Slot, ...] = Field(min_length=1, strict=False)
     bf16: bool = Field(True, description="whether the accelerators, if any, compute in bf16")
     shared_cores: bool = Field(
         False, description="several slots may use one core, to try on a small machine what is meant for a larger one"
     )
     partition: PlainWord | None = Field(None, description="Slurm's partition with these nodes")
     memory_gib_per_slot: float | None = Field(None, gt=0, description="memory that a worker is given")
-    gres: PlainWord = Field("gpu", description="Slurm's name of the accelerators, e.g. gpu:a100")
-    network_interface: PlainWord | None = Field(None, description="interface that workers of several nodes talk over")
-    local_storage: OneLine | None = Field(
+    gres: GresName = Field("gpu", description="Slurm's name of the accelerators, e.g. gpu:a100")
+    network_interface: InterfaceName | None = Field(
+        None, description="interface that workers of several nodes talk over"
+    )
+    local_storage: NodeFolder | None = Field(
         None, description="folder of each node's own storage; may hold variables such as $TMPDIR"
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _names_are_counted(cls, values: Any) -> Any:
+        if isinstance(values, dict) and "count" not in values and isinstance(values.get("names"), list | tuple):
+            return {**values, "count": len(values["names"]) or 1}
+        return values
+
     @model_validator(mode="after")
-    def _names_match_count_and_cores_are_disjoint(self) -> "NodeGroup":
+    def _names_match_count(self) -> "NodeGroup":
         if self.names and len(self.names) != self.count:
             raise ValueError(f"{len(self.names)} names for {self.count} nodes; give one name per node or none")
-        seen: set[int] = set()
+        return self
+
+    @model_validator(mode="after")
+    def _slots_are_disjoint(self) -> "NodeGroup":
         for slot in self.slots:
-            if len(set(slot.cores)) < len(slot.cores):
-                raise ValueError(f"a slot names a core twice: {slot.cores}")
-            shared = seen & set(slot.cores)
-            if shared and not self.shared_cores:
-                raise ValueError(
-                    f"core {show_cores(tuple(shared))} is in two slots; give each slot its own cores, or set "
-                    "shared_cores = true to try things out"
-                )
-            seen |= set(slot.cores)
+            if core := _twice(slot.cores):
+                raise ValueError(f"a slot names a core twice: {core}; name each core once")
+        if self.shared_cores:
+            return self
+        if core := _twice(core for slot in self.slots for core in slot.cores):
+            raise ValueError(
+                f"core {core} is in two slots; give each slot its own cores, or set "
+                "shared_cores = true to try things out"
+            )
+        if accelerator := _twice(slot.accelerator for slot in self.slots if slot.accelerator is not None):
+            raise ValueError(f"accelerator {accelerator} is in two slots; give each slot its own, numbered from 0")
         return self
 
     def node_names(self) -> tuple[str, ...]:
@@ -67,22 +98,38 @@ class NodeGroup(Section):
         return self.names or tuple(f"{self.prefix}{number}" for number in range(1, self.count + 1))
 
 
-class Site(Section):
+def _twice(numbers: Iterable[int]) -> str:
+    """Those that come more than once, as Linux lists cores."""
+    return show_cores(tuple(number for number, times in Counter(numbers).items() if times > 1))
+
+
+class Site(StrictSection):
     """A machine or cluster, as far as planning needs to know it."""
 
-    name: OneLine
-    groups: tuple[NodeGroup, ...] = Field(min_length=1)
-    allocators: tuple[Literal["tcmalloc", "jemalloc"], ...] = Field((), description="allocators every node can load")
+    name: SomeText
+    groups: tuple[NodeGroup, ...] = Field(min_length=1, strict=False)
+    allocators: tuple[Literal["tcmalloc", "jemalloc"], ...] = Field(
+        (), strict=False, description="allocators every node can load"
+    )
     slurm: SlurmSite = SlurmSite()
-    setup: tuple[OneLine, ...] = Field((), description="lines of shell that make trainmark's Python usable in a job")
-    container: tuple[OneLine, ...] = Field((), description="command that runs a program in a container")
-    python: OneLine | None = Field(None, description="Python on the compute nodes; default: the one that submits")
+    setup: tuple[OneLine, ...] = Field(
+        (), strict=False, description="lines of shell that make trainmark's Python usable in a job"
+    )
+    container: tuple[SomeText, ...] = Field((), strict=False, description="command that runs a program in a container")
+    python: Program | None = Field(None, description="Python on the compute nodes; default: the one that submits")
+
+    @field_validator("container")
+    @classmethod
+    def _container_begins_with_a_program(cls, words: tuple[str, ...]) -> tuple[str, ...]:
+        if words:
+            program(words[0])
+        return words
 
     @model_validator(mode="after")
     def _node_names_differ(self) -> "Site":
-        names = [name for group in self.groups for name in group.node_names()]
-        if len(names) != len(set(names)):
-            twice = next(name for name in names if names.count(name) > 1)
+        names = Counter(name for group in self.groups for name in group.node_names())
+        twice = next((name for name, times in names.items() if times > 1), None)
+        if twice is not None:
             raise ValueError(f"two nodes are called '{twice}'; give each group its own prefix, or names")
         return self
 

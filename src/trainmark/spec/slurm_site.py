@@ -4,18 +4,21 @@ from typing import Literal
 
 from pydantic import Field
 
-from trainmark.spec.config import Section
-from trainmark.spec.words import LongOption, PlainWord
+from trainmark.spec.config import StrictSection
+from trainmark.spec.sbatch_options import LongOption
+from trainmark.spec.words import PlainWord
 
 
-class SlurmSite(Section):
+class SlurmSite(StrictSection):
     """What every job of the site is submitted with, and how gently the scheduler is treated."""
 
     account: PlainWord | None = Field(None, description="account that pays (sbatch --account)")
     qos: PlainWord | None = Field(None, description="quality of service (sbatch --qos)")
     reservation: PlainWord | None = Field(None, description="reservation to run in (sbatch --reservation)")
     time_limit_minutes: int | None = Field(None, ge=1, description="limit of each job; launch.time_limit_minutes wins")
-    options: tuple[LongOption, ...] = Field((), description="further sbatch options, passed on as they are")
+    options: tuple[LongOption, ...] = Field(
+        (), strict=False, description="further sbatch options, passed on as they are"
+    )
     binding: Literal["slurm", "plan"] = Field(
         "slurm", description="slurm: ranks take the cores that srun binds them to; plan: the cores of their slot"
     )

@@ -1,5 +1,11 @@
 """Figures as people read them: FLOP/s with a prefix, bytes, seconds, counts."""
 
+import re
+
+# Linux is built for at most 8192 CPUs; what is far beyond is a slip of the pen.
+MOST_CORES = 65536
+
+_CORES = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?", re.ASCII)
 _PREFIXES = ("", "k", "M", "G", "T", "P", "E", "Z")
 
 
@@ -59,8 +65,9 @@ def parse_cores(text: str) -> tuple[int, ...]:
     """The cores of a Linux list such as `0-3,8`."""
     cores: list[int] = []
     for part in text.strip().split(",") if text.strip() else ():
-        first, dash, last = part.strip().partition("-")
-        if not first.isdigit() or (dash and not last.isdigit()) or not 0 <= int(last or first) - int(first) < 65536:
+        found = _CORES.fullmatch(part.strip())
+        first, last = (int(found[1]), int(found[2] or found[1])) if found else (0, -1)
+        if not first <= last < MOST_CORES:
             raise ValueError(f"'{part}' is no core or range of cores; write them like 0-3,8")
-        cores.extend(range(int(first), int(last or first) + 1))
+        cores.extend(range(first, last + 1))
     return tuple(cores)
