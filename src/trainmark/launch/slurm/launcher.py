@@ -6,16 +6,16 @@ from dataclasses import replace
 from trainmark.launch.ends import End, record_end
 from trainmark.launch.slurm.ending import explain_end
 from trainmark.launch.slurm.header import escaped_output
-from trainmark.launch.slurm.programs import (
-    SlurmRefusedError,
-    SlurmUnreachableError,
-    call,
-)
 from trainmark.launch.slurm.queue import QueuedJob, max_array_size, read_queue
 from trainmark.launch.slurm.script import job_name, member_script, preview, submission_script
 from trainmark.launch.slurm.shape import check_shapes, shape_of_member
 from trainmark.launch.slurm.submission import Submission, Task, read_submissions, write_submission
 from trainmark.launch.slurm.underway import Underway
+from trainmark.machine.slurm.programs import (
+    SlurmRefusedError,
+    SlurmUnreachableError,
+    call,
+)
 from trainmark.spec.config import RunConfig
 from trainmark.spec.files import write_text
 from trainmark.spec.job_record import JobRecord

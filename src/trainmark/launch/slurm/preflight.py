@@ -12,9 +12,9 @@ from typing import Any
 from trainmark.launch.commands import as_comment
 from trainmark.launch.slurm.header import escaped_output, header_lines
 from trainmark.launch.slurm.judge import judge_node, judge_silence
-from trainmark.launch.slurm.programs import SlurmRefusedError, call
 from trainmark.launch.slurm.queue import last_word, read_queue
 from trainmark.launch.slurm.shape import JobShape
+from trainmark.machine.slurm.programs import SlurmRefusedError, call
 from trainmark.machine.software import describe_software
 from trainmark.spec.files import read_json, write_text
 from trainmark.spec.finding import Finding

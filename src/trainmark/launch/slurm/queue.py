@@ -3,7 +3,7 @@
 import re
 from typing import NamedTuple
 
-from trainmark.launch.slurm.programs import SlurmMissingError, SlurmRefusedError, call
+from trainmark.machine.slurm.programs import SlurmMissingError, SlurmRefusedError, call
 from trainmark.spec.queue import QueueState
 
 SEPARATOR = "|"

@@ -5,8 +5,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from trainmark.launch.slurm.programs import SlurmUnreachableError
 from trainmark.launch.slurm.queue import QueuedJob, last_word
+from trainmark.machine.slurm.programs import SlurmUnreachableError
 from trainmark.spec.job_record import JobRecord
 from trainmark.spec.queue import QueueState
 from trainmark.spec.run_folder import AttemptFolder
