@@ -5,11 +5,18 @@ from typing import Annotated
 import typer
 
 from trainmark.cli.options import AsJson
+from trainmark.spec.errors import ConfigError
 
 
 def machine(
     measure: Annotated[
         bool, typer.Option("--measure", help="Also measure the ceiling of its first accelerator, or of all cores.")
+    ] = False,
+    draft_site: Annotated[
+        bool, typer.Option("--draft-site", help="Print a site file instead: of Slurm's cluster, else of this machine.")
+    ] = False,
+    no_slurm: Annotated[
+        bool, typer.Option("--no-slurm", help="With --draft-site: describe this machine alone, even where Slurm is.")
     ] = False,
     json: AsJson = False,
 ) -> None:
@@ -21,7 +28,13 @@ def machine(
       trainmark machine
 
       trainmark machine --measure --json
+
+      trainmark machine --draft-site > site.toml     for `trainmark run --site`
     """
+    if draft_site or no_slurm:
+        _check_draft(draft_site=draft_site, measure=measure)
+        _print_draft(ask_scheduler=not no_slurm, as_json=json)
+        return
     from trainmark.cli.output import print_json
     from trainmark.machine.describe import describe_machine
     from trainmark.machine.local_site import local_site
@@ -37,3 +50,22 @@ def machine(
         print_json(data)
     else:
         print_machine(data)
+
+
+def _check_draft(*, draft_site: bool, measure: bool) -> None:
+    if not draft_site:
+        raise ConfigError("--no-slurm tells --draft-site what not to ask, but got it alone. Add --draft-site.")
+    if measure:
+        raise ConfigError("--draft-site prints a site file and measures nothing, but got --measure too. Leave one out.")
+
+
+def _print_draft(*, ask_scheduler: bool, as_json: bool) -> None:
+    from trainmark.cli.output import print_json
+    from trainmark.machine import draft_site
+    from trainmark.machine.site_draft import draft_text
+
+    draft = draft_site.draft_site(ask_scheduler=ask_scheduler)
+    if as_json:
+        print_json(draft.site.model_dump(exclude_none=True))
+    else:
+        print(draft_text(draft), end="")

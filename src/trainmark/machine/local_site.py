@@ -24,9 +24,14 @@ def make_slots(topology: Topology, accelerators: tuple[Accelerator, ...]) -> tup
     if accelerators:
         shares = split_evenly(topology.cores, len(accelerators))
         return tuple(Slot(cores=share, accelerator=a.index) for share, a in zip(shares, accelerators, strict=True))
-    if len(topology.numa_domains) == 1 and len(topology.cores) >= 2:
-        return tuple(Slot(cores=share) for share in split_evenly(topology.cores, 2))
-    return tuple(Slot(cores=domain) for domain in topology.numa_domains)
+    return tuple(Slot(cores=share) for share in cpu_shares(topology.numa_domains))
+
+
+def cpu_shares(domains: tuple[tuple[int, ...], ...]) -> list[tuple[int, ...]]:
+    """The cores of each domain, or two halves of a single one."""
+    if len(domains) == 1 and len(domains[0]) >= 2:
+        return split_evenly(domains[0], 2)
+    return list(domains)
 
 
 def split_evenly(cores: tuple[int, ...], parts: int) -> list[tuple[int, ...]]:
