@@ -13,8 +13,11 @@ HEAD = (
     "A site file for trainmark. Complete it: lines that are comments with a key show what may be missing. "
     "Every key is explained in docs/configuration.md, examples are in docs/sites."
 )
-TRY_SLURM = "Try it without starting anything: trainmark run --launcher slurm --site site.toml --dry-run"
-TRY_LOCAL = "Try it without starting anything: trainmark run --site site.toml --dry-run"
+TRY_SLURM = (
+    "Then let small jobs look at the nodes: trainmark preflight --site site.toml. "
+    "To see the scripts of a run: trainmark run --launcher slurm --site site.toml --dry-run"
+)
+TRY_LOCAL = "To see what a run would do: trainmark run --site site.toml --dry-run"
 
 
 @dataclass(frozen=True)
