@@ -75,3 +75,26 @@ def test_a_controller_that_does_not_answer_is_told_in_one_line(
     alone = trainmark("machine", "--draft-site", "--no-slurm", **without)
     assert alone.returncode == 0
     assert "slurm" not in tomllib.loads(alone.stdout)
+
+
+def test_without_slurm_the_draft_is_the_site_that_a_run_uses(trainmark: Command, tmp_path: Path) -> None:
+    done = trainmark("machine", "--draft-site", "--no-slurm")
+    (tmp_path / "site.toml").write_text(done.stdout)
+    drafted = trainmark("run", "--dry-run", "--json", "--site", "site.toml")
+    alone = trainmark("run", "--dry-run", "--json")
+    assert json.loads(drafted.stdout)["plan"] == json.loads(alone.stdout)["plan"]
+    as_json = json.loads(trainmark("machine", "--draft-site", "--no-slurm", "--json").stdout)
+    assert as_json == json.loads(trainmark("machine", "--json").stdout, object_hook=without_nothing)["site"]
+
+
+def without_nothing(table: dict[str, object]) -> dict[str, object]:
+    return {key: value for key, value in table.items() if value is not None}
+
+
+def test_options_that_do_not_go_together_are_refused(trainmark: Command) -> None:
+    alone = trainmark("machine", "--no-slurm")
+    assert (alone.returncode, alone.stdout) == (2, "")
+    assert alone.stderr.endswith("Add --draft-site.\n")
+    measured = trainmark("machine", "--draft-site", "--measure")
+    assert (measured.returncode, measured.stdout) == (2, "")
+    assert measured.stderr.endswith("Leave one out.\n")

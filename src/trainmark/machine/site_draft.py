@@ -13,11 +13,11 @@ HEAD = (
     "A site file for trainmark. Complete it: lines that are comments with a key show what may be missing. "
     "Every key is explained in docs/configuration.md, examples are in docs/sites."
 )
-TRY_SLURM = (
-    "Then let small jobs look at the nodes: trainmark preflight --site site.toml. "
-    "To see the scripts of a run: trainmark run --launcher slurm --site site.toml --dry-run"
+AFTER_SLURM = (
+    "Then let small jobs look at the nodes: trainmark preflight --site site.toml",
+    "To see the scripts of a run: trainmark run --launcher slurm --site site.toml --dry-run",
 )
-TRY_LOCAL = "To see what a run would do: trainmark run --site site.toml --dry-run"
+AFTER_LOCAL = ("To see what a run would do: trainmark run --site site.toml --dry-run",)
 
 
 @dataclass(frozen=True)
@@ -34,10 +34,9 @@ class Draft:
 def draft_text(draft: Draft) -> str:
     """The text of the site file."""
     site = draft.site
+    notes = (HEAD, *(AFTER_SLURM if draft.has_scheduler else AFTER_LOCAL), *draft.notes)
     lines = [
-        *_comment(HEAD),
-        *_comment(TRY_SLURM if draft.has_scheduler else TRY_LOCAL),
-        *(line for note in draft.notes for line in _comment(note)),
+        *(line for note in notes for line in _comment(note)),
         "",
         _value("name", site.name),
         *_site_lines(draft),
