@@ -16,6 +16,7 @@ from trainmark.spec.slurm_site import SlurmSite
 from trainmark.spec.words import FOLDER, PLAIN
 
 ALONE = "To describe this machine alone: trainmark machine --draft-site --no-slurm."
+SEVERAL_GROUPS = "A run uses all groups: keep those whose nodes should take part, and remove the others."
 MOST_LETTERS_OF_ERRORS = 300
 
 
@@ -71,6 +72,7 @@ def draft_cluster(text: SlurmText, here: Here | None = None) -> Draft:
         site=site,
         notes=(
             f"Drafted from what Slurm {settings.version} says about the cluster {settings.cluster}.",
+            *([SEVERAL_GROUPS] if len(usable) > 1 else []),
             *_left_out(nodes, alike),
         ),
         group_notes=tuple(group_notes(each, settings) for each in usable),
