@@ -9,19 +9,21 @@ from hypothesis import strategies as st
 from tests.conftest import ROOT
 from trainmark.launch.slurm.ending import explain_end
 from trainmark.launch.slurm.judge import judge_node, judge_silence
+from trainmark.launch.slurm.launcher import SlurmLauncher
 from trainmark.launch.slurm.queue import parse_job, parse_queue
 from trainmark.launch.slurm.script import allocation_script, array_script, job_name, member_script
 from trainmark.launch.slurm.shape import JobShape, check_shapes, shape_of_all, shape_of_member
 from trainmark.launch.slurm.submission import Submission, Task, read_submissions, write_submission
 from trainmark.launch.slurm.underway import Underway
 from trainmark.plan.make import make_plan
-from trainmark.plan.resolve import Choices, parse_setting, resolve_config
+from trainmark.plan.resolve import Choices, parse_setting, read_site_file, resolve_config
 from trainmark.spec.errors import PlanError
 from trainmark.spec.files import write_text
 from trainmark.spec.job_record import JobRecord
 from trainmark.spec.queue import QueueState
 from trainmark.spec.run_folder import RunFolder
 from trainmark.spec.site import NodeGroup, Site, Slot
+from trainmark.spec.slurm_site import SlurmSite
 
 CPU_SITE = Site.model_validate(
     {
@@ -53,6 +55,12 @@ def test_a_member_that_fills_its_nodes_asks_for_whole_nodes() -> None:
     assert half == JobShape(1, 1, 1, 4, has_whole_nodes=False, has_accelerators=False)
     assert whole == JobShape(1, 2, 2, 4, has_whole_nodes=True, has_accelerators=False)
     assert two == JobShape(2, 4, 2, 4, has_whole_nodes=True, has_accelerators=False)
+
+
+def test_ranks_that_bind_themselves_get_whole_nodes_because_slurm_would_not_keep_jobs_apart() -> None:
+    site = CPU_SITE.model_copy(update={"slurm": SlurmSite(binding="plan")})
+    assert shape_of_member(records(site, 1, 1)[0]).has_whole_nodes
+    assert "#SBATCH --exclusive" in member_script(records(site, 1, 1)[0])
 
 
 def test_one_allocation_holds_each_lane_once() -> None:
@@ -110,8 +118,8 @@ def test_in_one_allocation_lanes_lie_on_their_own_nodes_and_members_of_a_lane_fo
     script = allocation_script(jobs, Submission(1, tasks, is_array=False, job_id=None))
     steps = [line.split("/jobs/")[-1].strip() for line in script.splitlines() if "job.sh" in line]
     assert [step.split('"/')[1] for step in steps] == [
-        *(f"{member:04d}/job.sh 1 --exact --relative=0" for member in (0, 2, 4)),
-        *(f"{member:04d}/job.sh 1 --exact --relative=2" for member in (1, 3, 5)),
+        *(f"{member:04d}/job.sh 1 --exact --relative=0 --mem=4096M" for member in (0, 2, 4)),
+        *(f"{member:04d}/job.sh 1 --exact --relative=2 --mem=4096M" for member in (1, 3, 5)),
     ]
     assert "trainmark.launch.start_gun /shared/runs/RUN 0:1 1:1 &" in script
     assert "--wait-for-start" in member_script(jobs[1])
@@ -301,6 +309,24 @@ def test_a_job_that_never_came_to_its_turn_is_a_warning_and_one_that_broke_a_pro
     assert (broke.verdict, broke.found) == ("problem", "job 4 ended (FAILED) without a report: python: not found")
 
 
-def test_example_sites_give_the_scripts_that_lie_beside_them() -> None:
-    for site_file in sorted((ROOT / "docs" / "sites").glob("*.toml")):
-        assert site_file.with_suffix(".sh").exists(), site_file
+# Each example site, a run on it, and the scripts that must come out, to the letter: tests/unit/golden/<site>/.
+GOLDEN = Path(__file__).parent / "golden"
+EXAMPLE_RUNS = {
+    "cpu-two-socket": (8, 2, ()),
+    "four-gpus": (4, 8, ("launch.allocation=one",)),
+    "arm-one-socket": (3, 1, ("launch.threads=6", "launch.time_limit_minutes=30")),
+}
+
+
+@pytest.mark.parametrize("name", EXAMPLE_RUNS)
+def test_the_scripts_of_an_example_site_are_the_golden_ones(name: str) -> None:
+    members, workers, settings = EXAMPLE_RUNS[name]
+    site = read_site_file(ROOT / "docs" / "sites" / f"{name}.toml")
+    jobs = records(site, members, workers, *settings)
+    (batch,) = SlurmLauncher().batch_scripts(jobs).values()
+    assert member_script(jobs[0]) == (GOLDEN / name / "job.sh").read_text()
+    assert batch == (GOLDEN / name / "submission.sh").read_text()
+
+
+def test_every_example_site_has_golden_scripts() -> None:
+    assert {path.stem for path in (ROOT / "docs" / "sites").glob("*.toml")} == set(EXAMPLE_RUNS)

@@ -45,4 +45,9 @@ def escaped_output(path: Path) -> str:
 def _memory(shape: JobShape, gib_per_slot: float | None) -> str | None:
     if shape.has_whole_nodes:
         return "0"  # Slurm's word for all of it
+    return memory_of_ranks(shape, gib_per_slot)
+
+
+def memory_of_ranks(shape: JobShape, gib_per_slot: float | None) -> str | None:
+    """What the ranks on a node need together, as Slurm writes it."""
     return None if gib_per_slot is None else f"{int(shape.ranks_per_node * gib_per_slot * MIB_PER_GIB)}M"

@@ -5,7 +5,7 @@ import sys
 
 from trainmark.launch.commands import as_comment, worker_words
 from trainmark.launch.environment import rank_environment
-from trainmark.launch.slurm.header import escaped_output, header_lines
+from trainmark.launch.slurm.header import escaped_output, header_lines, memory_of_ranks
 from trainmark.launch.slurm.shape import JobShape, shape_of_all, shape_of_member
 from trainmark.launch.slurm.submission import Submission, Task
 from trainmark.spec.job_record import JobRecord
@@ -85,16 +85,16 @@ def allocation_script(records: list[JobRecord], submission: Submission) -> str:
         lines.append(f"{_start_gun(together, attempts)} &")
     for lane in sorted({record.job.lane for record in records}):
         members = [record for record in records if record.job.lane == lane]
+        shape = shape_of_member(members[0])
         offset = nodes.index(members[0].job.ranks[0].node)
-        lines.append(
-            f"# lane {lane}: node(s) {offset} to {offset + shape_of_member(members[0]).nodes - 1} of the allocation"
-        )
-        lines.append("(")
+        memory = memory_of_ranks(shape, first.group.memory_gib_per_slot)
+        # Without a share of its own a step would take all memory of its nodes, and the next one wait for it.
+        options = f"--exact --relative={offset}" + (f" --mem={memory}" if memory else "")
+        place = f"node {offset}" if shape.nodes == 1 else f"nodes {offset} to {offset + shape.nodes - 1}"
+        lines += [f"# lane {lane}: {place} of the allocation", "("]
         for record in members:
             member = record.job.member
-            lines.append(
-                f'  /bin/bash "$jobs"/{member_name(member)}/job.sh {attempts[member]} --exact --relative={offset}'
-            )
+            lines.append(f'  /bin/bash "$jobs"/{member_name(member)}/job.sh {attempts[member]} {options}')
         lines.append(") &")
     lines.append("wait")
     return "\n".join(lines) + "\n"

@@ -21,8 +21,9 @@ class JobShape(NamedTuple):
 
 
 def shape_of_member(record: JobRecord) -> JobShape:
-    """What one member needs."""
-    return _shape(record.job.ranks, record.group)
+    """What one member needs. Ranks that bind themselves need nodes of their own: nobody else keeps jobs apart there."""
+    shape = _shape(record.job.ranks, record.group)
+    return shape._replace(has_whole_nodes=shape.has_whole_nodes or record.site.slurm.binding == "plan")
 
 
 def shape_of_all(records: list[JobRecord]) -> JobShape:

@@ -1,0 +1,36 @@
+#!/bin/bash
+#SBATCH --job-name=RUN
+#SBATCH --account=hpcbench
+#SBATCH --qos=normal
+#SBATCH --partition=standard
+#SBATCH --time=12:00:00
+#SBATCH --nodes=1
+#SBATCH --ntasks=2
+#SBATCH --ntasks-per-node=2
+#SBATCH --cpus-per-task=32
+#SBATCH --threads-per-core=1
+#SBATCH --mem=0
+#SBATCH --signal=USR2@120
+#SBATCH --open-mode=append
+#SBATCH --exclusive
+#SBATCH --no-requeue
+#SBATCH --constraint=icelake
+# Run RUN, member 0: 2 worker(s) on 1 node(s).
+# Usage: job.sh [ATTEMPT [OPTIONS OF SRUN]]
+attempt=${1:-1}
+shift
+folder=/shared/runs/RUN/jobs/0000/attempt-$attempt
+mkdir -p "$folder"
+if [ "${SLURM_RESTART_COUNT:-0}" -gt 0 ]; then
+  echo "Slurm has requeued this job; trainmark makes a new attempt instead" >&2
+  echo 75 >"$folder/status"
+  exit 75
+fi
+module purge
+module load python/3.11 gperftools
+source /shared/projects/trainmark/venv/bin/activate
+srun --nodes=1 --ntasks=2 --ntasks-per-node=2 --cpus-per-task=32 --threads-per-core=1 --cpu-bind=cores --distribution=block:block --kill-on-bad-exit=1 --mpi=pmix --export=ALL --output=/shared/runs/RUN/jobs/0000/attempt-"$attempt"/rank-%t.log "$@" \
+  env OMP_NUM_THREADS=32 MKL_NUM_THREADS=32 OPENBLAS_NUM_THREADS=32 PYTHONUNBUFFERED=1 /shared/projects/trainmark/venv/bin/python -P -m trainmark.train.worker /shared/runs/RUN/jobs/0000/job.json --rank slurm --attempt "$attempt"
+status=$?
+echo "$status" >"$folder/status"
+exit "$status"
