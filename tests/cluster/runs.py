@@ -18,7 +18,7 @@ ONE_SLOT_SITE = ROOT / "tests" / "cluster" / "one-slot.toml"
 # Six epochs of about a second: long enough to be disturbed.
 MEDIUM = [
     *("--set", "train.epochs=6", "--set", "data.num_train=800", "--set", "data.num_eval=100"),
-    *("--set", "measure.ceiling=false", "--set", "train.batch_size=32"),
+    *("--set", "measure.ceiling=false", "--set", "train.batch_size=32", "--set", "launch.threads=1"),
 ]
 
 

@@ -41,20 +41,25 @@ def take_place(rank: Rank, record: JobRecord, *, told_by: str) -> Rank:
     if told_by == "slurm":
         _choose_accelerator(rank)
         if record.site.slurm.binding == "slurm":
-            rank = rank._replace(cores=_bound_cores(rank))
+            rank = rank._replace(cores=_bound_cores(rank, record.job.ranks))
     pin_to(rank.cores)
     return rank
 
 
-def _bound_cores(rank: Rank) -> tuple[int, ...]:
-    """One hardware thread of each core that this process was started on."""
-    cores = read_topology().cores
-    if len(cores) != len(rank.cores):
+def _bound_cores(rank: Rank, ranks: tuple[Rank, ...]) -> tuple[int, ...]:
+    """One hardware thread of each core that Slurm has bound this rank to, or its share of those it gave to the node.
+
+    Where only task/cgroup confines tasks, all ranks of a node see the cores of all of them.
+    """
+    cores, wanted = sorted(read_topology().cores), len(rank.cores)
+    on_node = sum(each.node == rank.node for each in ranks)
+    if len(cores) not in (wanted, wanted * on_node):
         raise PlanError(
-            f"Rank {rank.rank} should have {len(rank.cores)} core(s), but Slurm has bound it to cores "
-            f'{show_cores(cores)}. Correct the slots in the site file, or set slurm.binding = "plan" there.'
+            f"Rank {rank.rank} should have {wanted} core(s), but Slurm has bound it to cores "
+            f'{show_cores(tuple(cores))}. Correct the slots in the site file, or set slurm.binding = "plan" there.'
         )
-    return tuple(sorted(cores))
+    first = 0 if len(cores) == wanted else rank.rank_of_node * wanted
+    return tuple(cores[first : first + wanted])
 
 
 def _choose_accelerator(rank: Rank) -> None:
