@@ -64,6 +64,19 @@ def test_random_changes_follow_from_the_seed_alone(name: str, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("name", ON_DISK)
+def test_a_sample_is_its_stored_bytes_decoded(name: str, tmp_path: Path) -> None:
+    split = opened(name, tmp_path).load("train")
+    if isinstance(split, Split):
+        pytest.skip("it is read whole")
+    change = DATASETS.constant(name, "AUGMENTATIONS")[-1]
+    for index in (0, 33, COUNTS["train"] - 1):
+        raw = split.raw(index)
+        assert len(raw) == split.size_bytes(index)
+        kept = bytes(raw)  # as it comes back from anywhere else
+        assert np.array_equal(split.decode(kept, index, change, 77), split.read(index, change, 77))
+
+
+@pytest.mark.parametrize("name", ON_DISK)
 def test_nothing_is_wrong_with_what_it_makes(name: str, tmp_path: Path) -> None:
     assert list(opened(name, tmp_path).check()) == []
 

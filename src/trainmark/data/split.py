@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 SplitName = Literal["train", "eval"]
+Raw = bytes | memoryview  # a sample as it lies in its file
 
 
 @dataclass(frozen=True)
@@ -54,8 +55,20 @@ class StoredSplit(Protocol):
 
     def __len__(self) -> int: ...
 
+    def size_bytes(self, index: int) -> int:
+        """How many bytes `raw` gives for sample `index`; nothing is read for it."""
+        ...
+
+    def raw(self, index: int) -> Raw:
+        """The stored bytes of sample `index`: all that is ever read of its file."""
+        ...
+
+    def decode(self, raw: Raw, index: int, augmentation: str, seed: int) -> NDArray[Any]:
+        """The sample of those bytes, changed at random as the augmentation and the seed say; seed 0: unchanged."""
+        ...
+
     def read(self, index: int, augmentation: str, seed: int) -> NDArray[Any]:
-        """Sample `index`, changed at random as the kind of augmentation and the seed say; seed 0 leaves it as it is."""
+        """Sample `index`: its bytes, decoded."""
         ...
 
     def fingerprint(self) -> str:

@@ -1,5 +1,6 @@
 """YearFile: a year of samples in an HDF5 file, read sample by sample, by any process."""
 
+import math
 import os
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import numpy as np
 
 from trainmark.data.climate.channels import BOX_COLUMNS, CLASSES, MOST_BOXES, NUM_CHANNELS
 from trainmark.data.climate.grid import Array
+from trainmark.data.split import Raw
 from trainmark.spec.errors import DataError
 
 # What h5py raises for files that are damaged, by where the damage lies.
@@ -27,17 +29,31 @@ class YearFile:
             self.image_shape: tuple[int, int, int] = (shape[0], shape[1], shape[2])
             self.boxes: Array = _boxes(file, path, num_steps)
 
-    def image(self, step: int) -> Array:
-        """The weather of a step, channels × height × width; damaged samples are refused."""
+    @property
+    def image_bytes(self) -> int:
+        """The size of the weather of a step."""
+        return math.prod(self.image_shape) * np.dtype(np.float32).itemsize
+
+    def raw(self, step: int) -> memoryview:
+        """The float32 values of a step, as bytes."""
         image = np.empty(self.image_shape, np.float32)
         try:
             self._opened()["images"].read_direct(image, np.s_[step])
         except DAMAGE as error:
             raise _damaged(f"{self.path}, sample {step}: cannot be read: {one_line(error)}") from error
+        return image.data.cast("B")
+
+    def decode(self, raw: Raw, step: int) -> Array:
+        """The weather of a step, channels × height × width, from its bytes; damaged samples are refused."""
+        image = np.frombuffer(raw, np.float32).reshape(self.image_shape)
         # One sum costs less than a look at each value, and is finite only where all values are.
         if not np.isfinite(image.sum()) and not np.isfinite(image).all():
             raise _damaged(f"{self.path}, sample {step}: it holds NaN or infinite values")
         return image
+
+    def image(self, step: int) -> Array:
+        """The weather of a step, read and decoded."""
+        return self.decode(self.raw(step), step)
 
     def _opened(self) -> Any:
         """The file as this process opened it."""

@@ -9,6 +9,7 @@ import numpy as np
 from trainmark.data.climate.grid import Array
 from trainmark.data.climate.statistics import ChannelStatistics, channel_statistics, chosen_samples
 from trainmark.data.climate.year_file import YearFile
+from trainmark.data.split import Raw
 from trainmark.spec.errors import DataError
 
 NUM_FINGERPRINTED = 4  # samples; a real one has 54 MiB
@@ -30,12 +31,24 @@ class Years:
     def __len__(self) -> int:
         return int(self._ends[-1])
 
-    def read(self, index: int, augmentation: str, seed: int) -> Array:
-        """Sample `index` as it is stored, channels × height × width; there is no augmentation of weather."""
+    def size_bytes(self, index: int) -> int:
+        """The size of a sample's values; all are alike."""
+        return self._reference.image_bytes
+
+    def raw(self, index: int) -> memoryview:
+        """The float32 values of sample `index`, as bytes."""
+        file, step = self._place(index)
+        return file.raw(step)
+
+    def decode(self, raw: Raw, index: int, augmentation: str, seed: int) -> Array:
+        """The sample of those bytes, channels × height × width; there is no augmentation of weather."""
         assert augmentation == "none", augmentation
-        assert 0 <= index < len(self), index
-        place = int(np.searchsorted(self._ends, index, side="right"))
-        return self._files[place].image(index - (int(self._ends[place - 1]) if place else 0))
+        file, step = self._place(index)
+        return file.decode(raw, step)
+
+    def read(self, index: int, augmentation: str, seed: int) -> Array:
+        """Sample `index` as it is stored, channels × height × width."""
+        return self.decode(self.raw(index), index, augmentation, seed)
 
     @property
     def offset(self) -> Array:
@@ -56,6 +69,12 @@ class Years:
         for place in range(NUM_FINGERPRINTED):
             digest.update(self.read(place * len(self) // NUM_FINGERPRINTED, "none", 0).data)
         return digest.hexdigest()[:16]
+
+    def _place(self, index: int) -> tuple[YearFile, int]:
+        """The file that holds a sample, and its number there."""
+        assert 0 <= index < len(self), index
+        place = int(np.searchsorted(self._ends, index, side="right"))
+        return self._files[place], index - (int(self._ends[place - 1]) if place else 0)
 
     @cached_property
     def _statistics(self) -> ChannelStatistics:

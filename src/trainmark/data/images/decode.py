@@ -15,6 +15,7 @@ from trainmark.data.images.colour import change_colours
 from trainmark.data.images.crops import decoding_shrink
 from trainmark.data.images.files import reason_of
 from trainmark.data.images.views import View
+from trainmark.data.split import Raw
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -30,11 +31,11 @@ class UnreadableImageError(Exception):
     """The reason why a file cannot be decoded."""
 
 
-def decode_view(path: Path, size: int, choose_view: Callable[[int, int], View]) -> NDArray[np.uint8]:
+def decode_view(content: Raw, size: int, choose_view: Callable[[int, int], View]) -> NDArray[np.uint8]:
     """The view that is chosen for the image's width and height, as 3 × size × size; in memory pixel after pixel."""
     from PIL.Image import Resampling, Transpose
 
-    image = _open(_read(path))
+    image = _open(content)
     view = choose_view(*image.size)
     shrink = decoding_shrink(view.box, size) if image.format == "JPEG" else 1
     box = view.box.shrunk(shrink)
@@ -70,7 +71,7 @@ def _read(path: Path) -> bytes:
         raise UnreadableImageError(reason_of(error)) from error
 
 
-def _open(content: bytes) -> "Image":
+def _open(content: Raw) -> "Image":
     from PIL import Image, UnidentifiedImageError
 
     if not content:

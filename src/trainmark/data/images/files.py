@@ -4,6 +4,7 @@ import hashlib
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -35,15 +36,23 @@ class ImageFiles:
         """Only the `chosen` samples."""
         return ImageFiles(self.root, self.names[chosen], self.labels[chosen])
 
+    @cached_property
+    def sizes_bytes(self) -> NDArray[np.int64]:
+        """The size of every file, asked for once: on shared storage a million questions take minutes."""
+        try:
+            # Text, not a Path for each of a million files: that would take most of the time.
+            sizes = [os.stat(f"{self.root}/{os.fsdecode(name)}").st_size for name in self.names.tolist()]  # noqa: PTH116
+        except OSError as error:
+            raise DataError(f"{error.filename} cannot be read: {reason_of(error)}. {HOW_TO_FIND_ALL}") from error
+        return np.array(sizes, np.int64)
+
     def fingerprint(self) -> str:
         """A checksum of all names, sizes and labels, and of the bytes of some files."""
         digest = hashlib.sha256(b"\0".join(self.names.tolist()))
         digest.update(self.labels.astype("<i8").tobytes())
         some = set(np.linspace(0, len(self) - 1, WHOLE_FILES).astype(int).tolist()) if len(self) else set()
+        digest.update(self.sizes_bytes.astype("<i8").tobytes())
         try:
-            # Text, not a Path for each of a million files: that would take most of the time.
-            sizes = [os.stat(f"{self.root}/{os.fsdecode(name)}").st_size for name in self.names.tolist()]  # noqa: PTH116
-            digest.update(np.array(sizes, "<i8").tobytes())
             for index in sorted(some):
                 digest.update(self.path(index).read_bytes())
         except OSError as error:

@@ -7,8 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainmark.data.images.decode import UnreadableImageError, decode_view
-from trainmark.data.images.files import HOW_TO_FIND_ALL, ImageFiles
+from trainmark.data.images.files import HOW_TO_FIND_ALL, ImageFiles, reason_of
 from trainmark.data.images.views import View, evaluation_view, random_view
+from trainmark.data.split import Raw
 from trainmark.spec.errors import DataError
 
 # Of ImageNet's training images, red, green and blue, as values of 0 … 255: 255 × (0.485, 0.456, 0.406) and
@@ -48,17 +49,34 @@ class StoredImages:
     def __len__(self) -> int:
         return len(self.files)
 
-    def read(self, index: int, augmentation: str, seed: int) -> NDArray[np.uint8]:
-        """Image `index`, changed at random as the kind of augmentation and the seed say; seed 0 leaves it as it is."""
-        path = self.files.path(index)
+    def size_bytes(self, index: int) -> int:
+        """The size of an image's file."""
+        return int(self.files.sizes_bytes[index])
+
+    def raw(self, index: int) -> bytes:
+        """The content of an image's file."""
         try:
-            return decode_view(path, self.image_size, self._view_chooser(index, augmentation, seed))
+            return self.files.path(index).read_bytes()
+        except OSError as error:
+            raise self._unreadable(index, reason_of(error)) from error
+
+    def decode(self, raw: Raw, index: int, augmentation: str, seed: int) -> NDArray[np.uint8]:
+        """The image in those bytes, changed at random as the augmentation and the seed say; seed 0: unchanged."""
+        try:
+            return decode_view(raw, self.image_size, self._view_chooser(index, augmentation, seed))
         except UnreadableImageError as error:
-            raise DataError(f"{path} (sample {index}) cannot be read: {error}. {HOW_TO_FIND_ALL}") from error
+            raise self._unreadable(index, error) from error
+
+    def read(self, index: int, augmentation: str, seed: int) -> NDArray[np.uint8]:
+        """Image `index`: its file's content, decoded."""
+        return self.decode(self.raw(index), index, augmentation, seed)
 
     def fingerprint(self) -> str:
         """A checksum of all names, sizes and labels, and of the bytes of some files."""
         return self.files.fingerprint()
+
+    def _unreadable(self, index: int, reason: object) -> DataError:
+        return DataError(f"{self.files.path(index)} (sample {index}) cannot be read: {reason}. {HOW_TO_FIND_ALL}")
 
     def _view_chooser(self, index: int, augmentation: str, seed: int) -> "partial[View]":
         if augmentation == "none" or seed == 0:
