@@ -15,7 +15,7 @@ from trainmark.spec.queue import QueueState
 from trainmark.spec.run_folder import RunFolder
 from trainmark.spec.stored_run import DAMAGE, damaged, read_stored
 
-GOING_ON = ("starting", "training", "predicting")
+GOING_ON = ("starting", "staging", "training", "predicting")
 
 
 class ProgressReader:
@@ -61,6 +61,8 @@ class ProgressReader:
         kind = event["kind"]
         if kind == "data_ready":
             self._draws[job.member] = event["draws"]
+        if kind in ("staging_start", "staging_stop"):
+            return {"state": "staging" if kind == "staging_start" else "starting"}
         if kind == "run_start":
             return {"state": "training", "epoch": event["epoch"]}
         if kind == "steps":

@@ -19,6 +19,7 @@ def find_warnings(measured: Measured, metrics: dict[str, Metric], audit: dict[st
         *_shared_cores(measured),
         *_fingerprints(measured),
         *_unlike_places(measured),
+        *_not_staged(measured, metrics),
         *_above_ceiling(metrics),
         *_bootstrap(audit),
         *_idle(measured),
@@ -98,6 +99,12 @@ def _shared_cores(measured: Measured) -> list[str]:
 def _fingerprints(measured: Measured) -> list[str]:
     seen = {event["fingerprint"] for member in measured.members if (event := member.one("data_ready"))}
     return [f"members trained on different data: fingerprints {', '.join(sorted(seen))}"] if len(seen) > 1 else []
+
+
+def _not_staged(measured: Measured, metrics: dict[str, Metric]) -> list[str]:
+    metric = metrics["staging_time_s"]
+    in_vain = measured.config.launch.stage != "none" and measured.finished and metric.value is None
+    return [f"launch.stage is {measured.config.launch.stage}, but {metric.reason}"] if in_vain else []
 
 
 def _above_ceiling(metrics: dict[str, Metric]) -> list[str]:

@@ -12,14 +12,20 @@ from trainmark.spec.units import show_bytes
 RESERVE_BYTES = 256 * 1024
 
 
-def check_space(folder: Path, needed_bytes: int) -> None:
-    """Nothing, or an error before anything is written: the file system holds less than a run needs."""
+def check_space(
+    folder: Path,
+    needed_bytes: int,
+    *,
+    what: str = "this run writes about",
+    instead: str = "or choose another place with --runs-dir",
+) -> None:
+    """Nothing, or an error before anything is written: the file system has less room than is needed."""
     existing = next(path for path in (folder, *folder.resolve().parents) if path.exists())
     free = shutil.disk_usage(existing).free
     if free < needed_bytes:
         raise StorageError(
-            f"{folder} has {show_bytes(free)} free, but this run writes about {show_bytes(needed_bytes)}. "
-            "Free some space there, or choose another place with --runs-dir."
+            f"{folder} has {show_bytes(free)} free, but {what} {show_bytes(needed_bytes)}. "
+            f"Free some space there, {instead}."
         )
 
 

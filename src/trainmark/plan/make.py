@@ -4,6 +4,7 @@ from trainmark.plan.compatible import check_compatible
 from trainmark.plan.device_defaults import fill_defaults
 from trainmark.plan.mapping import map_members
 from trainmark.plan.scale import solve_scale
+from trainmark.plan.staging import check_staging
 from trainmark.spec.config import RunConfig
 from trainmark.spec.plan import Plan
 from trainmark.spec.site import Site
@@ -17,4 +18,6 @@ def make_plan(config: RunConfig, site: Site) -> tuple[RunConfig, Plan]:
     )
     complete = fill_defaults(config.model_copy(update={"ensemble": ensemble}), scale.workers, site)
     check_compatible(complete, scale.workers, site)
-    return complete, map_members(scale, site)
+    plan = map_members(scale, site)
+    check_staging(complete, plan, site)
+    return complete, plan

@@ -6,7 +6,7 @@ from rich.table import Table
 from rich.text import Text
 
 from trainmark.spec.result import Metric, Result
-from trainmark.spec.units import show_value
+from trainmark.spec.units import show_bytes, show_value
 
 # Name in the Result, name in the table; in this order.
 ROWS = (
@@ -22,6 +22,7 @@ ROWS = (
     ("quality_ensemble", "quality, ensemble"),
     ("vflops", "VFLOPS (Eq. 7)"),
     ("time_to_train_all_s", "time to train all (TTTa)"),
+    ("staging_time_s", "staging, before training"),
     ("models_per_minute", "models per minute"),
     ("peak_memory_bytes", "peak memory of a worker"),
     ("communication_share", "waiting for other workers"),
@@ -33,7 +34,13 @@ ROWS = (
 )
 
 # Left out where a run has no such thing.
-ONLY_IF_THERE = {"communication_share", "communication_bytes_per_step", "bubble_share", "staleness_steps"}
+ONLY_IF_THERE = {
+    "communication_share",
+    "communication_bytes_per_step",
+    "bubble_share",
+    "staleness_steps",
+    "staging_time_s",
+}
 
 
 def print_result(result: Result, console: Console) -> None:
@@ -82,6 +89,8 @@ def _note(name: str, metric: Metric) -> str:
     if name == "vflops":
         ratio = f"{detail['quality']:.4g} / {detail['target_quality']:g}"
         return f"× ({ratio})^{metric.exponent:g} = × {detail['coefficient']:.3g}"
+    if name == "staging_time_s":
+        return f"{show_bytes(detail['copied_bytes'])} copied; packs found and used again: {detail['reused_packs']}"
     return ""
 
 

@@ -123,6 +123,9 @@ class LaunchConfig(StrictSection):
     loader_workers: int | None = Field(
         None, ge=0, description="processes per worker that read ahead; 0: it reads itself; default: by its cores"
     )
+    stage: Literal["none", "local"] = Field(
+        "none", description="local: copy a member's samples to its nodes' own storage before training"
+    )
     checkpoint_epochs: int = Field(1, ge=0, description="epochs between checkpoints; 0 writes none")
     checkpoint_steps: int = Field(0, ge=0, description="steps between checkpoints within an epoch; 0 writes none")
     attempts: int = Field(1, ge=1, description="tries at a member within one run or resume; each is one attempt")

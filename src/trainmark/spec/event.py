@@ -9,6 +9,8 @@ Event = dict[str, Any]
 
 KINDS = {
     "rank_started": "the process is up: host, pid, cores, threads, software",
+    "staging_start": "copying of the member's samples to the node's own storage begins (MLPerf HPC's staging_start)",
+    "staging_stop": "the samples lie there: how many, bytes, time, copied now or found (MLPerf HPC's staging_stop)",
     "data_ready": "the dataset is open: its name, the bootstrap's draws, the fingerprint",
     "model_ready": "the model is built: parameters, FLOPs by operator and convention",
     "engine_ready": "which options of the training engine are on, and what the arithmetic really is",

@@ -164,6 +164,7 @@ METRICS = Registry(
         "quality_out_of_bag": "trainmark.collect.metrics.quality_out_of_bag:compute",
         "vflops": "trainmark.collect.metrics.vflops:compute",
         "time_to_train_all_s": "trainmark.collect.metrics.time_to_train_all_s:compute",
+        "staging_time_s": "trainmark.collect.metrics.staging_time_s:compute",
         "models_per_minute": "trainmark.collect.metrics.models_per_minute:compute",
         "peak_memory_bytes": "trainmark.collect.metrics.peak_memory_bytes:compute",
         "communication_share": "trainmark.collect.metrics.communication_share:compute",

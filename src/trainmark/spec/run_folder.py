@@ -44,6 +44,10 @@ class AttemptFolder:
         """Marks that a rank is set up and waits for the common start."""
         return self.path / f"ready-{rank}"
 
+    def staged(self, rank: int) -> Path:
+        """Says that the first rank of a node has staged the member's samples there, or why it could not."""
+        return self.path / f"staged-{rank}.json"
+
     @property
     def go(self) -> Path:
         """Holds the wall-clock time at which all waiting ranks start."""

@@ -42,7 +42,7 @@ def build_trainee(record: JobRecord, rank: Rank, workers: Peers, attempt: Attemp
     """Data, model, optimizer and all that trains them on this rank; what was chosen stands in the events."""
     config, train, device = record.config, record.config.train, workers.device
     counts = read_counts(record.folder, record.job.member)
-    data = open_data(record, device, int(counts.sum()), log)
+    data = open_data(record, rank, attempt, counts, device, log)
     arithmetic = PRECISIONS.load(_chosen(train.precision))(device, train)
     layout = layout_of(train, workers.size)
     replicas = replica_peers(workers, layout)

@@ -6,15 +6,21 @@ import numpy as np
 import torch
 
 from trainmark.data.batches import Batches, KnownBatches, ResidentBatches, SyntheticBatches
+from trainmark.data.bootstrap import Counts
 from trainmark.data.folders import with_folder
 from trainmark.data.split import Split, StoredSplit
+from trainmark.data.staging.selection import Selection
+from trainmark.data.staging.staged_split import StagedSplit
 from trainmark.data.streaming import StreamedBatches
 from trainmark.spec.config import RunConfig
 from trainmark.spec.job_record import JobRecord
+from trainmark.spec.plan import Rank
 from trainmark.spec.registries import DATASETS, TASKS
+from trainmark.spec.run_folder import AttemptFolder
 from trainmark.spec.seeds import Purpose, stream
 from trainmark.train.event_log import EventLog
 from trainmark.train.speed import image_layout
+from trainmark.train.staging import stage_on_node
 from trainmark.workloads.find import find_size
 
 RESIDENT_BYTES = 2**30  # what a rank keeps of each split in memory rather than reading it again in every epoch
@@ -29,22 +35,34 @@ class Data(NamedTuple):
     evaluation: KnownBatches | None  # None where data are synthetic: there is nothing to evaluate
 
 
-def open_data(record: JobRecord, device: torch.device, draws: int, log: EventLog) -> Data:
+def open_data(
+    record: JobRecord, rank: Rank, attempt: AttemptFolder, counts: Counts, device: torch.device, log: EventLog
+) -> Data:
     """Batches for training and evaluation; what they are made from stands in the events."""
     config = record.config
     kind = DATASETS.load(config.dataset)
     dataset = kind(kind.Settings.model_validate(with_folder(config, record.folder.path.parent)))
-    facts = {"dataset": config.dataset, "draws": draws}
+    facts = {"dataset": config.dataset, "draws": int(counts.sum())}
     if getattr(dataset, "is_synthetic", False):
         log.write("data_ready", **facts, fingerprint="synthetic", synthetic=True, kept="made up on the device")
         made_up = _made_up(config, record.job.member, dataset.sample_shape, dataset.settings.num_classes, device)
         return Data(dataset.sample_shape, made_up, None, None)
     splits = [dataset.load(name) for name in ("train", "eval")]
-    fingerprint = "-".join(split.fingerprint() for split in splits)
+    fingerprints = [split.fingerprint() for split in splits]
+    if config.launch.stage == "local" and not isinstance(splits[0], Split):
+        wanted = Selection(config.dataset, fingerprints[0], counts > 0)
+        splits[0] = stage_on_node(splits[0], wanted, record, rank, attempt, log)
     batches = [_batches(split, config, device) for split in splits]
-    kept = "in memory" if isinstance(batches[0], ResidentBatches) else "read from disk"
-    log.write("data_ready", **facts, fingerprint=fingerprint, synthetic=False, kept=kept)
+    kept = _kept(batches[0], splits[0])
+    log.write("data_ready", **facts, fingerprint="-".join(fingerprints), synthetic=False, kept=kept)
     return Data(splits[0].sample_shape, batches[0], batches[0], batches[1])
+
+
+def _kept(batches: KnownBatches, split: Split | StoredSplit) -> str:
+    """Where training finds its samples."""
+    if isinstance(batches, ResidentBatches):
+        return "in memory"
+    return "read from the node's own storage" if isinstance(split, StagedSplit) else "read from disk"
 
 
 def _made_up(

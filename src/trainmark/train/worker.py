@@ -10,7 +10,7 @@ from pathlib import Path
 from types import FrameType
 
 from trainmark.machine.storage import is_disk_full
-from trainmark.spec.errors import TrainmarkError
+from trainmark.spec.errors import StorageError, TrainmarkError
 from trainmark.spec.exit_codes import DISK_FULL, FAILED, STOPPED
 from trainmark.spec.job_record import read_job_record
 from trainmark.train.end_request import EndRequest
@@ -73,7 +73,7 @@ def _end_with(launcher_pid: int) -> None:
 def _end(error: BaseException, log: EventLog | None) -> None:
     """Leaves the error in the events and the log, and ends at once: cleaning up a broken process group can hang."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    code = STOPPED if isinstance(error, StoppedError) else DISK_FULL if is_disk_full(error) else FAILED
+    code = _exit_code(error)
     text = "".join(traceback.format_exception(error))
     message = "stopped by SIGTERM" if code == STOPPED else _one_line(error)
     try:
@@ -84,6 +84,13 @@ def _end(error: BaseException, log: EventLog | None) -> None:
     except OSError:  # the disk is full or gone; the exit code still tells
         pass
     os._exit(code)
+
+
+def _exit_code(error: BaseException) -> int:
+    if isinstance(error, StoppedError):
+        return STOPPED
+    # A StorageError says itself which storage is full, and that need not be where the run is stored.
+    return DISK_FULL if is_disk_full(error) and not isinstance(error, StorageError) else FAILED
 
 
 def _one_line(error: BaseException) -> str:

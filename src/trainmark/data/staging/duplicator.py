@@ -1,0 +1,116 @@
+"""The Data Duplicator itself: one copy of the needed samples per node, made once, whoever asks first."""
+
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from trainmark.data.split import StoredSplit
+from trainmark.data.staging.pack import ROW, BrokenPackError, Pack, PackFolder
+from trainmark.data.staging.pack_writing import UNFINISHED, unfinished_folder, write_pack
+from trainmark.data.staging.selection import Selection
+from trainmark.machine.storage import check_space
+from trainmark.spec.errors import StorageError
+
+SPACE_BESIDE = 2**20  # for the completion record, folders and the file system's own books
+
+
+class Staged(NamedTuple):
+    """A pack, and how it came to be there."""
+
+    pack: Pack
+    reused: bool
+    replaced: str | None  # what was wrong with the pack that it replaces, if there was one
+
+
+def stage(split: StoredSplit, wanted: Selection, storage: Path) -> Staged:
+    """A pack in `storage` that holds the wanted samples: found there, or written now, after a check of the space."""
+    folder = storage / wanted.pack_name
+    with _locked(folder):
+        found = _find(wanted, storage)
+        if isinstance(found, Pack):
+            return Staged(found, reused=True, replaced=None)
+        _remove_remains(folder)
+        _check_space(split, wanted, storage)
+        write_pack(split, wanted, folder)
+        return Staged(Pack(PackFolder(folder)), reused=False, replaced=found)
+
+
+def find_pack(wanted: Selection, storage: Path) -> Pack:
+    """The pack that another process of this node has staged."""
+    found = _find(wanted, storage)
+    if isinstance(found, Pack):
+        return found
+    what = "does not exist" if found is None else f"cannot be used: {found}"
+    raise StorageError(
+        f"Another worker of this node has staged samples, but {storage / wanted.pack_name} {what}. "
+        "Let groups.local_storage in the site file name a folder that all workers of a node share."
+    )
+
+
+def _find(wanted: Selection, storage: Path) -> Pack | str | None:
+    """The pack of these samples, or else one of all samples; what is wrong with the former, or None: there is none."""
+    fault: str | None = None
+    for each in (wanted.of_all(), wanted):
+        folder = PackFolder(storage / each.pack_name)
+        if not folder.path.exists():
+            fault = None
+            continue
+        try:
+            return Pack(folder)
+        except BrokenPackError as error:
+            fault = str(error)
+    return fault
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Inside, no other process writes this pack. The kernel gives the lock back when its holder dies."""
+    path = folder.with_name(f".{folder.name}.lock")
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        except BaseException:
+            os.close(descriptor)
+            raise
+    except OSError as error:
+        raise StorageError(
+            f"{path} cannot be locked: {(error.strerror or str(error)).lower()}. Let groups.local_storage in the site "
+            "file name a folder on the node's own disk, or choose --set launch.stage=none."
+        ) from error
+    try:
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _remove_remains(folder: Path) -> None:
+    """What is to be replaced is gone, and half-written packs whose writers have died; others are being written."""
+    for useless in (folder, unfinished_folder(folder)):  # we hold the lock: nobody writes there
+        shutil.rmtree(useless, ignore_errors=True)
+    for remains in folder.parent.glob(f".*{UNFINISHED}"):
+        lock = remains.with_name(f"{remains.name.removesuffix(UNFINISHED)}.lock")
+        with suppress(OSError):  # BlockingIOError: its writer lives
+            descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(remains, ignore_errors=True)
+            finally:
+                os.close(descriptor)
+
+
+def _check_space(split: StoredSplit, wanted: Selection, storage: Path) -> None:
+    """Nothing, or an error before anything is written."""
+    needed_bytes = sum(split.size_bytes(index) for index in np.flatnonzero(wanted.needed).tolist())
+    check_space(
+        storage,
+        needed_bytes + len(wanted.needed) * ROW.itemsize + SPACE_BESIDE,
+        what=f"the {wanted.num_needed:,} samples to be staged take about",
+        instead="e.g. by removing packs of earlier runs, or choose --set launch.stage=none",
+    )

@@ -1,0 +1,142 @@
+"""Pack: samples of a split in one file on a node's own storage; each is checked when it is first read."""
+
+import mmap
+import os
+import socket
+import zlib
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainmark.spec.errors import DataError
+from trainmark.spec.files import read_json
+
+ROW = np.dtype([("length", "<i8"), ("crc32", "<u4")])  # of the index, which has one for every sample of the split
+ABSENT = -1  # the length of a sample that is not in the pack
+UNREADABLE = (OSError, ValueError, TypeError, KeyError)  # what reading a damaged record or index raises
+
+
+class BrokenPackError(Exception):
+    """Why a pack cannot be used."""
+
+
+@dataclass(frozen=True)
+class PackFolder:
+    """Where each file of a pack lies."""
+
+    path: Path
+
+    @property
+    def samples(self) -> Path:
+        """The bytes of the samples, one after another, in the order of their numbers."""
+        return self.path / "samples"
+
+    @property
+    def index(self) -> Path:
+        """Length and checksum of every sample."""
+        return self.path / "index.npy"
+
+    @property
+    def complete(self) -> Path:
+        """The completion record: exists if and only if all of the pack is on disk."""
+        return self.path / "complete.json"
+
+
+@dataclass(frozen=True)
+class PackRecord:
+    """What a pack holds, as its completion record says."""
+
+    fingerprint: str
+    num_samples: int
+    of_samples: int
+    size_bytes: int
+    index_crc32: int
+
+    def as_json(self) -> dict[str, Any]:
+        """The completion record's content."""
+        return asdict(self)
+
+
+class Pack:
+    """The samples of a pack, readable by this process and those that it forks."""
+
+    def __init__(self, folder: PackFolder) -> None:
+        """Opens the pack; BrokenPackError where its record, its index or its size is not as it was written."""
+        self.folder = folder
+        self.record, rows = _read_index(folder)
+        self._lengths = np.ascontiguousarray(rows["length"])
+        self._checksums = np.ascontiguousarray(rows["crc32"])
+        self._offsets = np.cumsum(np.maximum(self._lengths, 0)) - np.maximum(self._lengths, 0)
+        # One byte a sample, in memory that forked readers share: what one of them has checked, none checks again.
+        self._checked: NDArray[np.uint8] = np.frombuffer(mmap.mmap(-1, len(rows)), np.uint8)
+        try:
+            self._file = folder.samples.open("rb", buffering=0)
+            size = os.fstat(self._file.fileno()).st_size
+        except OSError as error:
+            raise BrokenPackError(f"its samples cannot be read: {error}") from error
+        if size != self.record.size_bytes:
+            raise BrokenPackError(f"its samples take {size:,} bytes, but {self.record.size_bytes:,} were written")
+
+    def __contains__(self, index: int) -> bool:
+        return bool(self._lengths[index] != ABSENT)
+
+    def read(self, index: int) -> bytes:
+        """The bytes of a sample in the pack, at first use compared with the checksum they had when they were staged."""
+        length = int(self._lengths[index])
+        try:
+            content = self._read_at(int(self._offsets[index]), length)
+        except OSError as error:
+            raise self._damaged(index, f"cannot be read: {error.strerror}") from error
+        if len(content) != length:
+            raise self._damaged(index, f"only {len(content):,} of its {length:,} bytes are left")
+        if not self._checked[index]:
+            if zlib.crc32(content) != self._checksums[index]:
+                raise self._damaged(index, "its bytes are not those that were staged")
+            self._checked[index] = 1
+        return content
+
+    def _read_at(self, offset: int, length: int) -> bytes:
+        """pread, which moves no position: forked readers share the open file. One call gives 2 GiB at most."""
+        content = os.pread(self._file.fileno(), length, offset)
+        while len(content) < length:
+            more = os.pread(self._file.fileno(), length - len(content), offset + len(content))
+            if not more:
+                break
+            content += more
+        return content
+
+    def _damaged(self, index: int, what: str) -> DataError:
+        with suppress(OSError):  # without its record nobody uses the pack again
+            self.folder.complete.unlink()
+        return DataError(
+            f"{self.folder.samples} on {socket.gethostname()}, sample {index}: {what}. The next attempt stages the "
+            "samples anew (trainmark resume). If this comes back, that storage is failing."
+        )
+
+    def __getstate__(self) -> PackFolder:
+        return self.folder
+
+    def __setstate__(self, folder: PackFolder) -> None:
+        self.__init__(folder)  # type: ignore[misc]
+
+
+def _read_index(folder: PackFolder) -> tuple[PackRecord, NDArray[np.void]]:
+    try:
+        record = PackRecord(**read_json(folder.complete))
+    except FileNotFoundError:
+        raise BrokenPackError("it has no completion record") from None
+    except UNREADABLE as error:
+        raise BrokenPackError(f"its completion record cannot be read: {error}") from error
+    try:
+        content = folder.index.read_bytes()
+        if zlib.crc32(content) != record.index_crc32:
+            raise BrokenPackError("its index is not the one that was written")
+        rows: NDArray[np.void] = np.load(BytesIO(content), allow_pickle=False)
+    except UNREADABLE as error:
+        raise BrokenPackError(f"its index cannot be read: {error}") from error
+    return record, rows

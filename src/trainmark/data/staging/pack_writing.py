@@ -1,0 +1,111 @@
+"""Writing a pack: needed samples, read ahead by threads, written one after another; it is there whole or not at all."""
+
+import os
+import shutil
+import zlib
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainmark.data.split import Raw, StoredSplit
+from trainmark.data.staging.pack import ABSENT, ROW, PackFolder, PackRecord
+from trainmark.data.staging.selection import Selection
+from trainmark.machine.storage import is_disk_full
+from trainmark.spec.errors import StorageError
+from trainmark.spec.files import write_atomically, write_json
+from trainmark.spec.units import show_bytes
+
+READERS = 8  # threads: small files on shared storage cost waiting, not computing
+MOST_AHEAD = 64  # samples under way
+AHEAD_BYTES = 32 * 2**20  # of them: staging should not be the peak of a worker's memory
+UNFINISHED = ".unfinished"
+
+
+def unfinished_folder(folder: Path) -> Path:
+    """Where a pack lies while it is written; what is found there under its lock was left by a writer that died."""
+    return folder.with_name(f".{folder.name}{UNFINISHED}")
+
+
+def write_pack(split: StoredSplit, wanted: Selection, folder: Path) -> None:
+    """`folder`, which must not exist yet, holds the pack; its lock must be held. On any error nothing is left."""
+    unfinished = unfinished_folder(folder)
+    try:
+        unfinished.mkdir()
+        _write_files(split, wanted, PackFolder(unfinished))
+        unfinished.rename(folder)
+        _sync_folder(folder.parent)
+    except OSError as error:
+        shutil.rmtree(unfinished, ignore_errors=True)  # before the error says how much is free
+        raise StorageError(_explain(error, folder.parent)) from error
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def _write_files(split: StoredSplit, wanted: Selection, folder: PackFolder) -> None:
+    rows = _copy_samples(split, np.flatnonzero(wanted.needed).tolist(), folder.samples)
+    index = BytesIO()
+    np.save(index, rows)
+    write_atomically(folder.index, lambda file: file.write(index.getbuffer()))
+    record = PackRecord(
+        fingerprint=wanted.fingerprint,
+        num_samples=wanted.num_needed,
+        of_samples=len(rows),
+        size_bytes=int(np.maximum(rows["length"], 0).sum()),
+        index_crc32=zlib.crc32(index.getbuffer()),
+    )
+    write_json(folder.complete, record.as_json())
+    _sync_folder(folder.path)
+
+
+def _copy_samples(split: StoredSplit, indices: Sequence[int], path: Path) -> NDArray[np.void]:
+    """`path` holds the samples' bytes; the rows of the index come back."""
+    rows = np.zeros(len(split), ROW)
+    rows["length"] = ABSENT
+    with path.open("wb") as file:
+        for index, raw in zip(indices, _read_ahead(split, indices), strict=True):
+            file.write(raw)
+            rows[index] = (len(raw), zlib.crc32(raw))
+        file.flush()
+        os.fsync(file.fileno())
+    return rows
+
+
+def _read_ahead(split: StoredSplit, indices: Sequence[int]) -> Iterator[Raw]:
+    """The bytes of each sample, in order, while the next ones are being read."""
+    largest = max((split.size_bytes(index) for index in indices), default=0)
+    ahead = min(MOST_AHEAD, max(2, AHEAD_BYTES // max(1, largest)))
+    under_way: deque[Future[Raw]] = deque()
+    with ThreadPoolExecutor(READERS) as threads:
+        for index in indices:
+            under_way.append(threads.submit(split.raw, index))
+            if len(under_way) == ahead:
+                yield under_way.popleft().result()
+        while under_way:
+            yield under_way.popleft().result()
+
+
+def _sync_folder(folder: Path) -> None:
+    """The names in the folder survive a power loss."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _explain(failure: OSError, storage: Path) -> str:
+    if is_disk_full(failure):
+        free = show_bytes(shutil.disk_usage(storage).free)
+        return (
+            f"{storage} ran full while samples were staged there; they were removed again, which leaves {free} free. "
+            "Free more space there, or choose --set launch.stage=none."
+        )
+    return (
+        f"Samples cannot be staged in {storage}: {failure}. Correct groups.local_storage in the site file, or choose "
+        "--set launch.stage=none."
+    )

@@ -1,0 +1,82 @@
+"""Staging inside a member's job: the first rank of each node copies what the member needs, the others wait for it."""
+
+import time
+from contextlib import suppress
+from typing import Any
+
+from trainmark.data.split import StoredSplit
+from trainmark.data.staging.duplicator import Staged, find_pack, stage
+from trainmark.data.staging.selection import Selection
+from trainmark.data.staging.staged_split import StagedSplit
+from trainmark.machine.local_storage import own_folder
+from trainmark.spec.errors import StorageError
+from trainmark.spec.files import read_json, write_json
+from trainmark.spec.job_record import JobRecord
+from trainmark.spec.plan import Rank
+from trainmark.spec.run_folder import AttemptFolder
+from trainmark.train.event_log import EventLog
+
+POLL_S = 0.1
+PATIENCE_S = 5.0  # in which the launcher ends us, once another rank has failed
+
+
+def stage_on_node(
+    split: StoredSplit, wanted: Selection, record: JobRecord, rank: Rank, attempt: AttemptFolder, log: EventLog
+) -> StagedSplit:
+    """The split with the wanted samples on this node's own storage; every node of the member has its own by then."""
+    where = record.group.local_storage
+    assert where is not None, "the plan has seen to it"
+    if rank.rank_of_node == 0:
+        try:
+            pack = _stage(split, wanted, where, log).pack
+        except BaseException as error:
+            with suppress(OSError):  # our own error matters more
+                write_json(attempt.staged(rank.rank), {"error": str(error)})
+            raise
+        write_json(attempt.staged(rank.rank), {"error": None})
+        _wait_for_all_nodes(record, attempt)
+    else:
+        _wait_for_all_nodes(record, attempt)
+        pack = find_pack(wanted, own_folder(where))
+    return StagedSplit(split, pack)
+
+
+def _stage(split: StoredSplit, wanted: Selection, where: str, log: EventLog) -> Staged:
+    storage = own_folder(where)
+    log.write("staging_start", samples=wanted.num_needed, of_samples=len(wanted.needed), folder=str(storage))
+    began_s = time.perf_counter()
+    staged = stage(split, wanted, storage)
+    pack = staged.pack.record
+    log.write(
+        "staging_stop",
+        samples=pack.num_samples,
+        of_samples=pack.of_samples,
+        bytes=pack.size_bytes,
+        staging_s=time.perf_counter() - began_s,
+        reused=staged.reused,
+        replaced=staged.replaced,
+        folder=str(staged.pack.folder.path),
+    )
+    return staged
+
+
+def _wait_for_all_nodes(record: JobRecord, attempt: AttemptFolder) -> None:
+    """Returns when the first rank of every node has said that it is done.
+
+    By files, without an end: copying may take longer than workers wait for each other, and when a rank dies the
+    launcher ends the others.
+    """
+    for first in (rank.rank for rank in record.job.ranks if rank.rank_of_node == 0):
+        while (told := _read_mark(attempt, first)) is None:
+            time.sleep(POLL_S)
+        if told["error"] is not None:
+            time.sleep(PATIENCE_S)
+            raise StorageError(f"Rank {first} could not stage the samples of its node: {told['error']}")
+
+
+def _read_mark(attempt: AttemptFolder, rank: int) -> dict[str, Any] | None:
+    try:
+        told: dict[str, Any] = read_json(attempt.staged(rank))
+    except (OSError, ValueError):  # not there yet, or, on shared storage, for a moment
+        return None
+    return told
