@@ -6,14 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit.written_events import written_member, written_pair, written_run
+from tests.unit.written_events import with_staging, written_member, written_pair, written_run
 from trainmark.spec.registries import METRICS
 
 # What only some runs have is measured in the second one.
 FACTS = {"waited_s": 1.0, "sent_bytes": 4000, "bubble_share": 0.2, "ideal_bubble_share": 0.1, "staleness": [0, 1]}
+STAGED = {"samples": 60, "bytes": 6000, "staging_s": 2.0, "reused": False}
 GOOD_RUNS = (
     written_run(written_member(0), written_member(1)),
     written_run(written_pair(0, FACTS, FACTS), train={"parallel": "gpipe"}),
+    written_run(with_staging(written_member(0), STAGED), launch={"stage": "local"}),
 )
 
 

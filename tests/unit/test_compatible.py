@@ -61,6 +61,7 @@ REFUSED_ON_CPUS = [
     (1, "train.compiler=torchscript train.precision=fp16", "what fp16 does", "compiler=none"),
     (2, "train.compiler=torchscript train.batch_norm=synchronised", "what synchronised does", "compiler=none"),
     (2, "train.communication=parameter-server train.momentum_correction=on", "as published", "=as-published"),
+    (1, "launch.stage=local", "does not say where node1 has any", "launch.stage=none"),
     (1, "dataset=synthetic data.num_classes=100", "for 10 num_classes", "data.num_classes=10"),
     (1, "dataset=synthetic data.channels=1", "for 3 channels", "data.channels=3"),
     (1, "dataset=synthetic train.augmentation=flip-shift", "cannot be changed by flip-shift", "augmentation=none"),
@@ -166,3 +167,14 @@ def test_a_gpu_without_bf16_gets_scaled_fp16_and_so_no_graph() -> None:
 
 def test_several_workers_on_gpus_take_their_steps_without_a_graph() -> None:
     assert planned(GPUS, 2).train.cuda_graph is False
+
+
+def test_staging_needs_local_storage_on_the_nodes_that_the_plan_uses_alone() -> None:
+    with_disk, without = (
+        NodeGroup(prefix=prefix, slots=(Slot(cores=(0,)),), local_storage=storage)
+        for prefix, storage in (("disk", "$TMPDIR"), ("diskless", None))
+    )
+    both = Site(name="both", groups=(with_disk, without))
+    assert planned(both, 1, "launch.stage=local").launch.stage == "local"
+    with pytest.raises(PlanError, match=r"does not say where diskless1 has any.*docs/clusters\.md"):
+        planned(both, 1, "launch.stage=local", "ensemble.members=2")

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.unit.written_events import written_member, written_pair, written_predictions, written_run
+from tests.unit.written_events import with_staging, written_member, written_pair, written_predictions, written_run
 from trainmark.collect.measured import Measured
 from trainmark.collect.warnings import find_warnings
 from trainmark.spec.registries import METRICS
@@ -195,6 +195,48 @@ def test_staleness_is_the_mean_over_all_gradients_that_were_applied() -> None:
     measured = written_run(written_pair(0, {"staleness": [0, 1, 2, 5]}, {}))
     assert value("staleness_steps", measured) == 2
     assert metric("staleness_steps", measured).detail == {"most": 5}
+
+
+def test_staging_takes_as_long_as_the_slowest_node_of_any_member() -> None:
+    # Two nodes of member 0 copy 6000 + 6000 bytes in 2 + 4 s; member 1 finds its pack. 60 + 60 + 64 of 3 × 100 samples.
+    copied = {"samples": 60, "bytes": 6000, "reused": False}
+    first = with_staging(written_pair(0, {}, {}), {**copied, "staging_s": 2.0}, {**copied, "staging_s": 4.0})
+    found = {"samples": 64, "bytes": 6400, "staging_s": 0.5, "reused": True}
+    measured = written_run(first, with_staging(written_member(1), found), launch={"stage": "local"})
+    assert (value("staging_time_s", measured), metric("staging_time_s", measured).n) == (4.0, 3)
+    detail = metric("staging_time_s", measured).detail
+    assert detail is not None
+    assert detail == {
+        "copied_packs": 2,
+        "reused_packs": 1,
+        "copied_bytes": 12_000,
+        "samples_share": pytest.approx(184 / 300),
+        "bytes_per_s": pytest.approx(12_000 / 6),
+    }
+
+
+def test_staging_that_only_found_packs_has_no_bandwidth() -> None:
+    found = {"samples": 64, "bytes": 6400, "staging_s": 0.5, "reused": True}
+    measured = written_run(with_staging(written_member(0), found), launch={"stage": "local"})
+    detail = metric("staging_time_s", measured).detail
+    assert detail is not None
+    assert (detail["copied_bytes"], detail["bytes_per_s"]) == (0, None)
+
+
+def test_a_run_in_which_nothing_was_staged_says_why() -> None:
+    assert metric("staging_time_s", SIDE_BY_SIDE).reason == "nothing was staged: launch.stage is none"
+    measured = written_run(written_member(0), launch={"stage": "local"})
+    reason = metric("staging_time_s", measured).reason
+    assert reason == "nothing was staged: samples of shapes are not read from disk one by one"
+    metrics = {name: metric(name, measured) for name in METRICS}
+    assert f"launch.stage is local, but {reason}" in find_warnings(measured, metrics, {"members": []})
+
+
+def test_staging_before_training_is_in_no_other_time() -> None:
+    member = with_staging(written_member(0), {"samples": 1, "bytes": 1, "staging_s": 50.0, "reused": False})
+    for name in ("time_to_train_all_s", "flops", "throughput_samples_per_s"):
+        staged, plain = (written_run(each, launch={"stage": "local"}) for each in (member, written_member(0)))
+        assert value(name, staged) == value(name, plain)
 
 
 def test_synthetic_data_have_no_quality() -> None:

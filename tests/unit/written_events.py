@@ -70,6 +70,13 @@ def written_pair(member: int, *facts: dict[str, Any]) -> Member:
     return replace(alone, job=Job(member, member, ranks), events=of_ranks)
 
 
+def with_staging(member: Member, *stops: dict[str, Any]) -> Member:
+    """The member, with what the first rank of each of its nodes staged before the training."""
+    known = {"kind": "staging_stop", "wall_s": 90.0, "of_samples": 100, "replaced": None, "folder": "/local/pack"}
+    events = tuple((*of_rank, {**known, **stop}) for of_rank, stop in zip(member.events, stops, strict=True))
+    return replace(member, events=events)
+
+
 def written_predictions() -> dict[str, Any]:
     """Two held-out samples, both predicted right; two out-of-bag samples, one of them right."""
     return {

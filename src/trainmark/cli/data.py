@@ -1,30 +1,27 @@
-"""`trainmark data`: make small datasets in the layout of the real ones, and check what lies on disk."""
+"""`trainmark data`: make small datasets in the layout of the real ones, check what lies on disk, stage it ahead."""
 
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from trainmark.cli.options import AsJson
+from trainmark.cli.options import AsJson, DatasetName, DatasetSetting
+from trainmark.cli.stage_data import stage
 
 data = typer.Typer(
-    help="Make small datasets in the layout of the real ones, and check what lies on disk.",
+    help="Make small datasets in the layout of the real ones, check what lies on disk, stage it ahead of runs.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-
-Name = Annotated[str, typer.Argument(metavar="WORKLOAD|DATASET", help="See `trainmark list datasets`.")]
-Setting = Annotated[
-    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any setting of the dataset, e.g. num_train=100.")
-]
+data.command("stage")(stage)
 
 
 @data.command("make")
 def make(
-    name: Name,
+    name: DatasetName,
     folder: Annotated[Path, typer.Option("--output", "-o", help="A folder that does not exist yet, or is empty.")],
     size: Annotated[str, typer.Option(help="Size of the workload.")] = "tiny",
-    setting: Setting = None,
+    setting: DatasetSetting = None,
     json: AsJson = False,
 ) -> None:
     """Write a small generated dataset in exactly the layout of the real one.
@@ -52,10 +49,10 @@ def make(
 
 @data.command("check")
 def check(
-    name: Name,
+    name: DatasetName,
     folder: Annotated[Path, typer.Argument(help="Where the dataset lies.")],
     size: Annotated[str, typer.Option(help="Size of the workload.")] = "tiny",
-    setting: Setting = None,
+    setting: DatasetSetting = None,
     json: AsJson = False,
 ) -> None:
     """Read every sample once and list all that is wrong, with file and index; exit code 1 if anything is.

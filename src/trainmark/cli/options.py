@@ -12,5 +12,9 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on
 RunName = Annotated[
     str, typer.Argument(metavar="RUN", help="A run's id, a unique prefix of it, its path, or 'latest'.")
 ]
+DatasetName = Annotated[str, typer.Argument(metavar="WORKLOAD|DATASET", help="See `trainmark list datasets`.")]
+DatasetSetting = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any setting of the dataset, e.g. num_train=100.")
+]
 
 DEFAULT_RUNS_DIR = Path("runs")

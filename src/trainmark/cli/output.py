@@ -37,6 +37,11 @@ def say_making() -> Callable[[int, int], None]:
     return making(Console(stderr=True))
 
 
+def say_staging() -> Callable[[int, int], None]:
+    """Progress of staging data, on standard error."""
+    return making(Console(stderr=True), "staging data")
+
+
 def show_result(result: Result, *, as_json: bool) -> None:
     """The Result on standard output."""
     if as_json:

@@ -9,35 +9,44 @@ from pathlib import Path
 from trainmark.spec.errors import StorageError
 
 
-def own_folder(local_storage: str) -> Path:
+class _WrongPlaceError(Exception):
+    """Why a folder cannot be used."""
+
+
+def own_folder(
+    local_storage: str,
+    *,
+    told_by: str = "groups.local_storage",
+    instead: str = "Correct it in the site file, or choose --set launch.stage=none",
+) -> Path:
     """The folder on this node's own storage that holds what this user has staged; it is made if it is not there."""
-    root = _expanded(local_storage)
+    try:
+        return _own_folder(_expanded(local_storage))
+    except _WrongPlaceError as error:
+        where = f"{told_by} is '{local_storage}', but on {socket.gethostname()} {error}"
+        raise StorageError(f"{where}. {instead}.") from error
+
+
+def _own_folder(root: Path) -> Path:
     # Its owner's alone: in a folder that all may write, such as /tmp, somebody else's data could lie under its name.
     folder = root / f"trainmark-{os.geteuid()}"
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
         found = folder.lstat()
     except OSError as error:
-        raise _wrong(local_storage, f"{folder} cannot be made: {(error.strerror or str(error)).lower()}") from error
+        raise _WrongPlaceError(f"{folder} cannot be made: {(error.strerror or str(error)).lower()}") from error
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
-        raise _wrong(local_storage, f"{folder} is not a folder of this user")
+        raise _WrongPlaceError(f"{folder} is not a folder of this user")
     return folder
 
 
 def _expanded(local_storage: str) -> Path:
     text = os.path.expandvars(local_storage)
     if unset := re.search(r"\$\{?(\w+)", text):
-        raise _wrong(local_storage, f"the variable {unset[1]} is not set")
+        raise _WrongPlaceError(f"the variable {unset[1]} is not set")
     path = Path(text).expanduser()
     if not path.is_absolute():
-        raise _wrong(local_storage, f"'{path}' is not a path from the root")
+        raise _WrongPlaceError(f"'{path}' is not a path from the root")
     if not path.is_dir():
-        raise _wrong(local_storage, f"there is no folder {path}")  # making it could fill the disk below a mount point
+        raise _WrongPlaceError(f"there is no folder {path}")  # making it could fill the disk below a mount point
     return path
-
-
-def _wrong(local_storage: str, what: str) -> StorageError:
-    return StorageError(
-        f"groups.local_storage is '{local_storage}', but on {socket.gethostname()} {what}. "
-        "Correct it in the site file, or choose --set launch.stage=none."
-    )

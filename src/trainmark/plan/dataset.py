@@ -10,17 +10,22 @@ from trainmark.spec.registry import closest
 from trainmark.workloads.find import find_size
 
 
-def find_stored_dataset(name: str, size: str, settings: list[str]) -> Any:
-    """The dataset with those settings; one that lies on disk, with `make` and `check`."""
-    dataset, values = name, {}
+def dataset_named(name: str, size: str) -> str:
+    """The name of a dataset: the workload's that is meant, or `name` itself."""
     if name in WORKLOADS:
-        found = find_size(name, size)
-        dataset, values = found.dataset, dict(found.data_settings)
-    elif name not in DATASETS:
+        return find_size(name, size).dataset
+    if name not in DATASETS:
         known = [*WORKLOADS, *DATASETS]
         raise UnknownNameError(
             f"There is no workload or dataset '{name}'.{closest(name, known)} Known: {', '.join(known)}."
         )
+    return name
+
+
+def find_stored_dataset(name: str, size: str, settings: list[str]) -> Any:
+    """The dataset with those settings; one that lies on disk, with `make` and `check`."""
+    dataset = dataset_named(name, size)
+    values = dict(find_size(name, size).data_settings) if name in WORKLOADS else {}
     kind = DATASETS.load(dataset)
     if not hasattr(kind, "make"):
         stored = [each for each in DATASETS if hasattr(DATASETS.load(each), "make")]

@@ -1,4 +1,4 @@
-"""Progress of making a dataset: a line now and then."""
+"""Progress of making or copying a dataset: a line now and then."""
 
 import time
 from collections.abc import Callable
@@ -8,14 +8,14 @@ from rich.console import Console
 EVERY_S = 2.0
 
 
-def making(console: Console) -> Callable[[int, int], None]:
-    """A function that is told how many samples are made, of how many, and says so every few seconds and at the end."""
+def making(console: Console, what: str = "making data") -> Callable[[int, int], None]:
+    """A function that is told how many samples are done, of how many, and says so every few seconds and at the end."""
     last_s = -EVERY_S
 
     def say(made: int, total: int) -> None:
         nonlocal last_s
         if made == total or time.monotonic() - last_s >= EVERY_S:
             last_s = time.monotonic()
-            console.print(f"making data: {made:,} of {total:,} samples", highlight=False)
+            console.print(f"{what}: {made:,} of {total:,} samples", highlight=False)
 
     return say

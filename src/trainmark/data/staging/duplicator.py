@@ -10,12 +10,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from trainmark.data.split import StoredSplit
+from trainmark.data.folders import Progress
+from trainmark.data.split import Split, StoredSplit
 from trainmark.data.staging.pack import ROW, BrokenPackError, Pack, PackFolder
-from trainmark.data.staging.pack_writing import UNFINISHED, unfinished_folder, write_pack
+from trainmark.data.staging.pack_writing import UNFINISHED, unfinished_folder, unwatched, write_pack
 from trainmark.data.staging.selection import Selection
 from trainmark.machine.storage import check_space
-from trainmark.spec.errors import StorageError
+from trainmark.spec.errors import ConfigError, StorageError
 
 SPACE_BESIDE = 2**20  # for the completion record, folders and the file system's own books
 
@@ -28,7 +29,7 @@ class Staged(NamedTuple):
     replaced: str | None  # what was wrong with the pack that it replaces, if there was one
 
 
-def stage(split: StoredSplit, wanted: Selection, storage: Path) -> Staged:
+def stage(split: StoredSplit, wanted: Selection, storage: Path, progress: Progress = unwatched) -> Staged:
     """A pack in `storage` that holds the wanted samples: found there, or written now, after a check of the space."""
     folder = storage / wanted.pack_name
     with _locked(folder):
@@ -37,8 +38,18 @@ def stage(split: StoredSplit, wanted: Selection, storage: Path) -> Staged:
             return Staged(found, reused=True, replaced=None)
         _remove_remains(folder)
         _check_space(split, wanted, storage)
-        write_pack(split, wanted, folder)
+        write_pack(split, wanted, folder, progress)
         return Staged(Pack(PackFolder(folder)), reused=False, replaced=found)
+
+
+def stage_whole(split: Split | StoredSplit, dataset: str, storage: Path, progress: Progress) -> Staged:
+    """A pack of all samples of a split, which serves whatever part of it is wanted later."""
+    if isinstance(split, Split):
+        raise ConfigError(
+            f"The dataset '{dataset}' is read into memory whole before training: there is nothing to stage."
+        )
+    everything = Selection(dataset, split.fingerprint(), np.ones(len(split), np.bool_))
+    return stage(split, everything, storage, progress)
 
 
 def find_pack(wanted: Selection, storage: Path) -> Pack:
@@ -81,8 +92,8 @@ def _locked(folder: Path) -> Iterator[None]:
             raise
     except OSError as error:
         raise StorageError(
-            f"{path} cannot be locked: {(error.strerror or str(error)).lower()}. Let groups.local_storage in the site "
-            "file name a folder on the node's own disk, or choose --set launch.stage=none."
+            f"{path} cannot be locked: {(error.strerror or str(error)).lower()}. "
+            "Choose a folder on the node's own disk, or do without staging (launch.stage=none)."
         ) from error
     try:
         yield
@@ -112,5 +123,5 @@ def _check_space(split: StoredSplit, wanted: Selection, storage: Path) -> None:
         storage,
         needed_bytes + len(wanted.needed) * ROW.itemsize + SPACE_BESIDE,
         what=f"the {wanted.num_needed:,} samples to be staged take about",
-        instead="e.g. by removing packs of earlier runs, or choose --set launch.stage=none",
+        instead="e.g. by removing packs of earlier runs, or do without staging (launch.stage=none)",
     )

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from trainmark.data.folders import Progress
 from trainmark.data.split import Raw, StoredSplit
 from trainmark.data.staging.pack import ABSENT, ROW, PackFolder, PackRecord
 from trainmark.data.staging.selection import Selection
@@ -31,12 +32,16 @@ def unfinished_folder(folder: Path) -> Path:
     return folder.with_name(f".{folder.name}{UNFINISHED}")
 
 
-def write_pack(split: StoredSplit, wanted: Selection, folder: Path) -> None:
+def unwatched(done: int, total: int) -> None:
+    """Progress that nobody follows."""
+
+
+def write_pack(split: StoredSplit, wanted: Selection, folder: Path, progress: Progress) -> None:
     """`folder`, which must not exist yet, holds the pack; its lock must be held. On any error nothing is left."""
     unfinished = unfinished_folder(folder)
     try:
         unfinished.mkdir()
-        _write_files(split, wanted, PackFolder(unfinished))
+        _write_files(split, wanted, PackFolder(unfinished), progress)
         unfinished.rename(folder)
         _sync_folder(folder.parent)
     except OSError as error:
@@ -46,8 +51,8 @@ def write_pack(split: StoredSplit, wanted: Selection, folder: Path) -> None:
         shutil.rmtree(unfinished, ignore_errors=True)
 
 
-def _write_files(split: StoredSplit, wanted: Selection, folder: PackFolder) -> None:
-    rows = _copy_samples(split, np.flatnonzero(wanted.needed).tolist(), folder.samples)
+def _write_files(split: StoredSplit, wanted: Selection, folder: PackFolder, progress: Progress) -> None:
+    rows = _copy_samples(split, np.flatnonzero(wanted.needed).tolist(), folder.samples, progress)
     index = BytesIO()
     np.save(index, rows)
     write_atomically(folder.index, lambda file: file.write(index.getbuffer()))
@@ -62,14 +67,15 @@ def _write_files(split: StoredSplit, wanted: Selection, folder: PackFolder) -> N
     _sync_folder(folder.path)
 
 
-def _copy_samples(split: StoredSplit, indices: Sequence[int], path: Path) -> NDArray[np.void]:
+def _copy_samples(split: StoredSplit, indices: Sequence[int], path: Path, progress: Progress) -> NDArray[np.void]:
     """`path` holds the samples' bytes; the rows of the index come back."""
     rows = np.zeros(len(split), ROW)
     rows["length"] = ABSENT
     with path.open("wb") as file:
-        for index, raw in zip(indices, _read_ahead(split, indices), strict=True):
+        for done, (index, raw) in enumerate(zip(indices, _read_ahead(split, indices), strict=True), start=1):
             file.write(raw)
             rows[index] = (len(raw), zlib.crc32(raw))
+            progress(done, len(indices))
         file.flush()
         os.fsync(file.fileno())
     return rows
@@ -103,9 +109,9 @@ def _explain(failure: OSError, storage: Path) -> str:
         free = show_bytes(shutil.disk_usage(storage).free)
         return (
             f"{storage} ran full while samples were staged there; they were removed again, which leaves {free} free. "
-            "Free more space there, or choose --set launch.stage=none."
+            "Free more space there, or do without staging (launch.stage=none)."
         )
     return (
-        f"Samples cannot be staged in {storage}: {failure}. Correct groups.local_storage in the site file, or choose "
-        "--set launch.stage=none."
+        f"Samples cannot be staged in {storage}: {failure}. Choose another place, or do without staging "
+        "(launch.stage=none)."
     )

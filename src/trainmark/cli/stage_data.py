@@ -1,0 +1,42 @@
+"""`trainmark data stage`: copy a whole training split to a node's own storage, ahead of the runs that use it."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from trainmark.cli.options import AsJson, DatasetName, DatasetSetting
+
+
+def stage(
+    name: DatasetName,
+    storage: Annotated[Path, typer.Option("--to", help="Folder on the node's own storage, as the site file names it.")],
+    size: Annotated[str, typer.Option(help="Size of the workload.")] = "tiny",
+    setting: DatasetSetting = None,
+    json: AsJson = False,
+) -> None:
+    """Copy all training samples to this node's own storage; runs with launch.stage=local then find them there.
+
+    \b
+    Examples:
+
+      trainmark data stage imagenet --set path=/data/imagenet --to /local/scratch
+
+      srun --nodes 4 --ntasks-per-node 1 trainmark data stage imagenet --set path=/data/imagenet --to /local/scratch
+    """
+    from trainmark.cli.output import print_json, say_staging
+    from trainmark.data.staging.duplicator import stage_whole
+    from trainmark.machine.local_storage import own_folder
+    from trainmark.plan.dataset import dataset_named, find_stored_dataset
+    from trainmark.spec.units import show_bytes
+
+    split = find_stored_dataset(name, size, setting or []).load("train")
+    folder = own_folder(str(storage.resolve()), told_by="--to", instead="Choose another folder")
+    staged = stage_whole(split, dataset_named(name, size), folder, say_staging())
+    pack = staged.pack.record
+    facts = {"samples": pack.num_samples, "bytes": pack.size_bytes, "reused": staged.reused}
+    if json:
+        print_json({"folder": str(staged.pack.folder.path), **facts})
+    else:
+        how = "lay already" if staged.reused else "lie"
+        typer.echo(f"{pack.num_samples:,} samples ({show_bytes(pack.size_bytes)}) {how} in {staged.pack.folder.path}")
