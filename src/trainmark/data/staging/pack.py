@@ -85,30 +85,31 @@ class Pack:
     def __contains__(self, index: int) -> bool:
         return bool(self._lengths[index] != ABSENT)
 
-    def read(self, index: int) -> bytes:
+    def read(self, index: int) -> memoryview:
         """The bytes of a sample in the pack, at first use compared with the checksum they had when they were staged."""
-        length = int(self._lengths[index])
+        # numpy asks for huge pages: of a sample of 54 MiB, 15 ms instead of 30 are spent here.
+        content = np.empty(int(self._lengths[index]), np.uint8).data
         try:
-            content = self._read_at(int(self._offsets[index]), length)
+            num_read = self._read_into(content, int(self._offsets[index]))
         except OSError as error:
             raise self._damaged(index, f"cannot be read: {error.strerror}") from error
-        if len(content) != length:
-            raise self._damaged(index, f"only {len(content):,} of its {length:,} bytes are left")
+        if num_read < len(content):
+            raise self._damaged(index, f"only {num_read:,} of its {len(content):,} bytes are left")
         if not self._checked[index]:
             if zlib.crc32(content) != self._checksums[index]:
                 raise self._damaged(index, "its bytes are not those that were staged")
             self._checked[index] = 1
         return content
 
-    def _read_at(self, offset: int, length: int) -> bytes:
-        """pread, which moves no position: forked readers share the open file. One call gives 2 GiB at most."""
-        content = os.pread(self._file.fileno(), length, offset)
-        while len(content) < length:
-            more = os.pread(self._file.fileno(), length - len(content), offset + len(content))
-            if not more:
+    def _read_into(self, content: memoryview, offset: int) -> int:
+        """How many bytes there were; no position is moved, since forked readers share the open file."""
+        done = 0
+        while done < len(content):  # one call gives 2 GiB at most
+            got = os.preadv(self._file.fileno(), [content[done:]], offset + done)
+            if got == 0:
                 break
-            content += more
-        return content
+            done += got
+        return done
 
     def _damaged(self, index: int, what: str) -> DataError:
         with suppress(OSError):  # without its record nobody uses the pack again
