@@ -176,5 +176,5 @@ def test_staging_needs_local_storage_on_the_nodes_that_the_plan_uses_alone() -> 
     )
     both = Site(name="both", groups=(with_disk, without))
     assert planned(both, 1, "launch.stage=local").launch.stage == "local"
-    with pytest.raises(PlanError, match=r"does not say where diskless1 has any.*docs/clusters\.md"):
+    with pytest.raises(PlanError, match=r"does not say where diskless1 has any.*--draft-site"):
         planned(both, 1, "launch.stage=local", "ensemble.members=2")

@@ -15,5 +15,5 @@ def check_staging(config: RunConfig, plan: Plan, site: Site) -> None:
             raise PlanError(
                 f"launch.stage=local copies data to each node's own storage, but site '{site.name}' does not say where "
                 f'{node} has any. Give its group local_storage = "$TMPDIR", or another folder, in a file for --site '
-                "(docs/clusters.md), or choose --set launch.stage=none."
+                "(trainmark machine --draft-site writes one), or choose --set launch.stage=none."
             )
