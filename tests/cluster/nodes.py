@@ -13,29 +13,7 @@ from tests.cluster import network, processes
 from tests.cluster.instance import Instance
 
 NAMESPACES = ("--net", "--uts", "--ipc", "--mount", "--pid")
-
-# A node's first process. It waits for its cable, mounts what differs from the machine, and runs Slurm's daemon.
-# A fresh /sys shows the node's own network devices. `wait` also reaps orphans; `sleep` keeps the node on when its
-# daemon crashes.
-BOOT = """
-set -e
-name=$1 address=$2 folder=$3 size=$4 sys=$5
-read -r plugged
-hostname "$name"
-ip link set lo up
-ip address add "$address/24" dev eth0
-ip link set eth0 up
-mount --bind "$folder/hosts" /etc/hosts
-mount --bind "$folder/nsswitch.conf" /etc/nsswitch.conf
-mount -t tmpfs -o "size=$size,mode=1777" local "$folder/local"
-mount -t tmpfs -o mode=1777 shm /dev/shm
-mount -t sysfs sysfs "$sys"
-[ ! -d /sys/fs/cgroup ] || mount --rbind /sys/fs/cgroup "$sys/fs/cgroup"
-mount --rbind "$sys" /sys
-slurmd -D &
-sleep infinity &
-wait
-"""
+BOOT_SCRIPT = Path(__file__).with_name("boot.sh")
 
 
 @dataclass(frozen=True)
@@ -74,7 +52,7 @@ class Node:
         processes.start(
             self.instance.process_folder,
             self.name,
-            ["unshare", *NAMESPACES, "--fork", "--kill-child", "--mount-proc", "sh", "-c", BOOT, "node", *arguments],
+            ["unshare", *NAMESPACES, "--fork", "--kill-child", "--mount-proc", "sh", str(BOOT_SCRIPT), *arguments],
             self.folder / "logs" / f"{self.name}.out",
             {"SLURM_CONF": str(self.folder / "slurm.conf")},
             stdin=reading,

@@ -181,14 +181,24 @@ def test_a_node_set_down_fails_its_job_or_requeues_it(cluster: Cluster) -> None:
     assert field(cluster, requeued, "Restarts") == "1"
 
 
-def test_a_node_without_power_is_noticed_and_comes_back_with_empty_storage(cluster: Cluster) -> None:
-    job = sleeping_job(cluster, "--nodelist=n2", "--no-requeue")
+def test_jobs_end_by_power_loss_and_by_their_time_limit_which_is_announced(cluster: Cluster) -> None:
+    lost = sleeping_job(cluster, "--nodelist=n2", "--no-requeue")
     cluster.run_on("n2", "touch", str(cluster.local_storage / "lost"))
+    ended = sleeping_job(cluster, "--nodelist=n3", "--time=10")
+    trap = "trap 'exit 7' USR2\nsleep 300 &\nwait"
+    warned = submit(cluster, trap, "--nodelist=n3", "--time=10", "--signal=B:USR2@60")
+    wait_for_job(cluster, warned, "RUNNING")
+    # Slurm looks every 30 s: at the next look the one limit is over, the other near.
+    cluster.set_time_left(ended, 1)
+    cluster.set_time_left(warned, 31)
     cluster.power_off("n2")
-    wait_for_job(cluster, job, "NODE_FAIL")
+    wait_for_job(cluster, lost, "NODE_FAIL")
     assert "Reason=Not responding" in cluster.run("scontrol", "show", "node", "n2")
     cluster.power_on("n2")
     assert cluster.run("srun", "--nodelist=n2", "ls", str(cluster.local_storage)) == ""
+    wait_for_job(cluster, ended, "TIMEOUT")
+    wait_for_job(cluster, warned, "FAILED")
+    assert field(cluster, warned, "ExitCode") == "7:0"
 
 
 def test_a_second_cluster_runs_beside_the_first_with_settings_of_its_own(cluster: Cluster, tmp_path: Path) -> None:
