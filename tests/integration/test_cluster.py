@@ -130,6 +130,7 @@ def test_local_storage_is_separate_and_the_folder_is_common(cluster: Cluster) ->
 
 
 def test_ranks_find_each_other_by_pmix_and_by_mpirun(cluster: Cluster) -> None:
+    require_cluster("mpicc", "mpirun")
     (cluster.folder / "sum.c").write_text(MPI_SUM)
     program = str(cluster.folder / "sum")
     cluster.run("mpicc", str(cluster.folder / "sum.c"), "-o", program)
