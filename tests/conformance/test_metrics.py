@@ -10,7 +10,8 @@ from tests.unit.written_events import with_staging, written_member, written_pair
 from trainmark.spec.registries import METRICS
 
 # What only some runs have is measured in the second one.
-FACTS = {"waited_s": 1.0, "sent_bytes": 4000, "bubble_share": 0.2, "ideal_bubble_share": 0.1, "staleness": [0, 1]}
+SENT = {"sent_bytes": 4000, "sent_intra_node_bytes": 3000, "sent_inter_node_bytes": 1000}
+FACTS = {"waited_s": 1.0, **SENT, "bubble_share": 0.2, "ideal_bubble_share": 0.1, "staleness": [0, 1]}
 STAGED = {"samples": 60, "bytes": 6000, "staging_s": 2.0, "reused": False}
 GOOD_RUNS = (
     written_run(written_member(0), written_member(1)),

@@ -179,7 +179,36 @@ def test_bytes_per_step_are_those_of_one_worker() -> None:
     assert (detail["least_of_a_worker"], detail["most_of_a_worker"]) == (100, 200)
 
 
-@pytest.mark.parametrize("name", ["communication_share", "communication_bytes_per_step"])
+def test_bandwidth_is_what_all_workers_of_a_member_send_per_second_of_training() -> None:
+    # 40 steps in 4 s. Within nodes: 8000 + 4000 bytes, so 300 a step and 3000 a second; between nodes a tenth of it.
+    told = [
+        {"sent_bytes": n + n // 10, "sent_intra_node_bytes": n, "sent_inter_node_bytes": n // 10} for n in (8000, 4000)
+    ]
+    measured = written_run(written_pair(0, *told), written_pair(1, told[1], told[1]))
+    found = metric("communication_intra_node_bytes_per_s", measured)
+    assert (found.value, found.n) == (pytest.approx((3000 + 2000) / 2), 2)
+    assert found.detail is not None
+    assert found.detail["bytes_per_step"] == pytest.approx((300 + 200) / 2)
+    assert found.detail["members"][0] == {"member": 0, "bytes_per_step": 300, "bytes_per_s": pytest.approx(3000)}
+    assert value("communication_inter_node_bytes_per_s", measured) == pytest.approx((300 + 200) / 2)
+
+
+EXCHANGE = ["communication_intra_node_bytes_per_s", "communication_inter_node_bytes_per_s"]
+
+
+@pytest.mark.parametrize("name", ["communication_bytes_per_step", *EXCHANGE])
+def test_bytes_that_no_socket_carries_are_unavailable_with_the_workers_reason(name: str) -> None:
+    told = {"sent_bytes": None, "sent_reason": "nccl sends past the TCP sockets that can be read"}
+    assert metric(name, written_run(written_pair(0, told, told))).reason == told["sent_reason"]
+
+
+@pytest.mark.parametrize("name", EXCHANGE)
+def test_older_events_that_hold_a_total_only_have_no_bandwidth(name: str) -> None:
+    found = metric(name, written_run(written_pair(0, {"sent_bytes": 1}, {"sent_bytes": 1})))
+    assert "do not tell bytes within a node from bytes between nodes" in str(found.reason)
+
+
+@pytest.mark.parametrize("name", ["communication_share", "communication_bytes_per_step", *EXCHANGE])
 def test_a_single_worker_does_not_communicate(name: str) -> None:
     assert "one worker" in str(metric(name, SIDE_BY_SIDE).reason)
 

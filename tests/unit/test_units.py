@@ -15,6 +15,7 @@ from trainmark.spec.units import parse_cores, show_cores, show_duration, show_va
         (999, "FLOP/s", "999 FLOP/s"),
         (1536 * 1024**2, "B", "1.5 GiB"),
         (12, "B", "12 B"),
+        (125e6, "B/s", "125 MB/s"),
         (0.2345, "share", "23.4 %"),
         (0.8462, "", "0.8462"),
         (1234.56, "samples/s", "1235 samples/s"),

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import psutil
 
+from trainmark.machine.sockets import plain_address
 from trainmark.spec.errors import PlanError
 
 LOOPBACK = "127.0.0.1"
@@ -41,6 +42,13 @@ def address_for_other_nodes(interface: str | None) -> Address:
             "Name one as groups.network_interface in the site file, or plan members within one node."
         )
     return found
+
+
+def own_addresses() -> frozenset[str]:
+    """Every IP address of this node: who has one of them is on this node."""
+    internet = (socket.AF_INET, socket.AF_INET6)
+    found = (entry for entries in psutil.net_if_addrs().values() for entry in entries if entry.family in internet)
+    return frozenset(plain_address(entry.address) for entry in found)
 
 
 def _of_interface(addresses: list[Address], interface: str) -> Address:

@@ -27,6 +27,8 @@ ROWS = (
     ("peak_memory_bytes", "peak memory of a worker"),
     ("communication_share", "waiting for other workers"),
     ("communication_bytes_per_step", "sent by a worker per step"),
+    ("communication_intra_node_bytes_per_s", "sent by a member in nodes"),
+    ("communication_inter_node_bytes_per_s", "sent by a member between nodes"),
     ("bubble_share", "pipeline bubble"),
     ("staleness_steps", "staleness of gradients"),
     ("data_wait_share", "waiting for data"),
@@ -37,6 +39,8 @@ ROWS = (
 ONLY_IF_THERE = {
     "communication_share",
     "communication_bytes_per_step",
+    "communication_intra_node_bytes_per_s",
+    "communication_inter_node_bytes_per_s",
     "bubble_share",
     "staleness_steps",
     "staging_time_s",

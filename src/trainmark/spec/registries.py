@@ -169,6 +169,8 @@ METRICS = Registry(
         "peak_memory_bytes": "trainmark.collect.metrics.peak_memory_bytes:compute",
         "communication_share": "trainmark.collect.metrics.communication_share:compute",
         "communication_bytes_per_step": "trainmark.collect.metrics.communication_bytes_per_step:compute",
+        "communication_intra_node_bytes_per_s": "trainmark.collect.metrics.communication_bandwidth:within_nodes",
+        "communication_inter_node_bytes_per_s": "trainmark.collect.metrics.communication_bandwidth:between_nodes",
         "bubble_share": "trainmark.collect.metrics.bubble_share:compute",
         "staleness_steps": "trainmark.collect.metrics.staleness_steps:compute",
         "data_wait_share": "trainmark.collect.metrics.data_wait_share:compute",

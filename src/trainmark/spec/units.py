@@ -39,7 +39,7 @@ def show_duration(seconds: float) -> str:
 
 def show_value(value: float, unit: str) -> str:
     """Any metric's value with its unit, as a person would write it."""
-    if unit in ("FLOP/s", "FLOP"):
+    if unit in ("FLOP/s", "FLOP", "B/s"):
         return with_prefix(value, unit)
     if unit == "B":
         return show_bytes(value)

@@ -84,7 +84,7 @@ class StepRecorder:
         self._stop_clock()
 
     def close_epoch(self, samples: int, facts: dict[str, Any]) -> None:
-        """The epoch as a whole is written. `samples` are those of all workers."""
+        """The epoch as a whole is written. `samples` are those of all workers; what `facts` say of bytes sent wins."""
         self._log.write(
             "epoch_stop",
             epoch=self._epoch,
@@ -92,8 +92,7 @@ class StepRecorder:
             samples=samples,
             epoch_s=self._epoch_ns / 1e9,
             harness_s=self._harness_ns / 1e9,
-            sent_bytes=self._traffic.take(),
-            **facts,
+            **{**self._traffic.take(), **facts},
         )
 
     def _fetch(self, losses: list[Tensor]) -> list[float]:

@@ -1,11 +1,9 @@
 """The bytes that one worker sends to the others in one step, as the kernel counted them."""
 
-from typing import Any
-
 import numpy as np
 
 from trainmark.collect.measured import Measured
-from trainmark.collect.reasons import no_exchange
+from trainmark.collect.reasons import no_bytes, no_exchange
 from trainmark.spec.result import Better, Metric, unavailable
 
 UNIT = "B"
@@ -14,17 +12,15 @@ BETTER: Better = "lower"
 
 def compute(measured: Measured) -> Metric:
     """The bytes that one worker sends to the others in one step, as the kernel counted them."""
-    if reason := no_exchange(measured):
+    if reason := no_exchange(measured) or no_bytes(measured):
         return unavailable(UNIT, BETTER, reason)
-    sent: list[list[Any]] = [
-        [stop.get("sent_bytes") for stop in member.all_of("epoch_stop", rank.rank)]
+    sent = [
+        sum(stop["sent_bytes"] for stop in member.all_of("epoch_stop", rank.rank))
         for member in measured.finished
         for rank in member.job.ranks
     ]
-    if any(count is None for of_rank in sent for count in of_rank):
-        return unavailable(UNIT, BETTER, "the workers' bytes do not pass through TCP sockets that can be read")
     steps = [len(member.step_s) for member in measured.finished for _ in member.job.ranks]
-    per_step = np.array([sum(of_rank) / count for of_rank, count in zip(sent, steps, strict=True)])
+    per_step = np.array([of_rank / count for of_rank, count in zip(sent, steps, strict=True)])
     return Metric(
         value=float(per_step.mean()),
         unit=UNIT,
