@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from trainmark.collect.node_usage import NodeUsage, read_usage
 from trainmark.collect.statistics import union_length
 from trainmark.collect.steady_state import SteadyState, find_steady_state
 from trainmark.spec.config import RunConfig
@@ -40,6 +41,7 @@ class Member:
     exit: dict[str, Any] | None
     events: tuple[tuple[Event, ...], ...]
     load_predictions: Callable[[], Predictions]
+    load_usage: Callable[[], tuple[NodeUsage, ...]] = tuple
 
     def all_of(self, kind: str, rank: int = 0) -> list[Event]:
         """A rank's events of one kind."""
@@ -77,6 +79,17 @@ class Member:
             )
             for stop in self.all_of("epoch_stop")
         ]
+
+    def training_spans(self, rank: int) -> list[tuple[float, float]]:
+        """When a rank was inside an epoch, by its own wall clock."""
+        starts = {event["epoch"]: event["wall_s"] for event in self.all_of("epoch_start", rank)}
+        stops = self.all_of("epoch_stop", rank)
+        return [(starts[stop["epoch"]], starts[stop["epoch"]] + stop["epoch_s"]) for stop in stops]
+
+    @cached_property
+    def usage(self) -> tuple[NodeUsage, ...]:
+        """What it used of its nodes over time."""
+        return self.load_usage()
 
     @property
     def span(self) -> tuple[float, float]:
@@ -191,6 +204,7 @@ def _read_member(folder: RunFolder, job: Job, *, is_alive: bool) -> Member:
         exit=exit_record,
         events=events if attempts else (),
         load_predictions=lambda: _load(attempt),
+        load_usage=lambda: read_usage(folder, attempt, job),
     )
 
 

@@ -7,6 +7,9 @@ from trainmark.collect.steady_state import FEWEST_STEPS
 from trainmark.spec.result import Metric
 
 
+MOST_OF_OTHERS = 0.1  # of the time of a member's cores; below it lie the system's own tasks and the kernel's ticks
+
+
 def find_warnings(measured: Measured, metrics: dict[str, Metric], audit: dict[str, Any]) -> list[str]:
     """One line each, with the next step where there is one."""
     return [
@@ -21,6 +24,7 @@ def find_warnings(measured: Measured, metrics: dict[str, Metric], audit: dict[st
         *_unlike_places(measured),
         *_not_staged(measured, metrics),
         *_above_ceiling(metrics),
+        *_others_on_cores(metrics),
         *_bootstrap(audit),
         *_idle(measured),
         *_lanes_not_side_by_side(measured),
@@ -112,6 +116,18 @@ def _above_ceiling(metrics: dict[str, Metric]) -> list[str]:
     if share is None or share <= 1:
         return []
     return [f"training ran at {share:.0%} of the measured ceiling; one of the two figures is wrong, please report it"]
+
+
+def _others_on_cores(metrics: dict[str, Metric]) -> list[str]:
+    nodes = (metrics["cpu_utilisation"].detail or {}).get("nodes", [])
+    others = {node["member"]: node["utilisation"] - node["own"] for node in nodes if node["own"] is not None}
+    disturbed = [str(member) for member, share in others.items() if share > MOST_OF_OTHERS]
+    if not disturbed:
+        return []
+    return [
+        f"other processes took up to {max(others.values()):.0%} of the time of the cores of members "
+        f"{', '.join(disturbed)}. Measure on a quieter machine, or give members cores of their own."
+    ]
 
 
 def _bootstrap(audit: dict[str, Any]) -> list[str]:

@@ -10,6 +10,7 @@ from jinja2 import Environment, StrictUndefined
 
 from trainmark.report.plots import Plot, RankEvents, plots_of
 from trainmark.report.result_table import ROWS
+from trainmark.report.utilisation import NodeSeries, utilisation_plot
 from trainmark.spec.result import MemberResult, Metric, Result
 from trainmark.spec.units import show_value, with_prefix
 
@@ -54,8 +55,8 @@ class RunSection:
     records: dict[str, list[Row]]
 
 
-def run_section(result: Result, events: RankEvents) -> RunSection:
-    """The section of a run, from its Result and the events of each member's rank 0."""
+def run_section(result: Result, events: RankEvents, usage: NodeSeries) -> RunSection:
+    """The section of a run, from its Result, the events of each member's rank 0 and its nodes' utilisation."""
     convention = _convention(result)
     operators, model = _operators(events, convention)
     return RunSection(
@@ -64,7 +65,7 @@ def run_section(result: Result, events: RankEvents) -> RunSection:
         facts=_facts(result),
         metrics=list(_metric_rows(result)),
         members=[_member_row(member) for member in result.members],
-        plots=plots_of(result, events),
+        plots=[*plots_of(result, events), utilisation_plot(result, usage, events)],
         operators=operators,
         operators_caption=f"{model}, {convention} convention: FLOP per sample in one training step.",
         records={

@@ -17,6 +17,7 @@ from trainmark.spec.units import show_value
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 MOST_POINTS = 5000  # of one line; a page is some 700 pixels wide
 MOST_LINES = 64
@@ -251,6 +252,11 @@ def _reference(axes: "Axes", value: float, label: str) -> None:
 
 
 def draw_svg(draw: Callable[["Axes"], None], salt: str, alt: str) -> str:
+    """An `svg` element of one plot."""
+    return draw_figure(lambda figure: draw(figure.add_subplot()), 2.9, salt, alt)
+
+
+def draw_figure(draw: Callable[["Figure"], None], height_inches: float, salt: str, alt: str) -> str:
     """An `svg` element to stand in a page among others: equal for equal data, with `alt` for those who cannot see."""
     import matplotlib
     from matplotlib.figure import Figure
@@ -258,8 +264,8 @@ def draw_svg(draw: Callable[["Axes"], None], salt: str, alt: str) -> str:
     with matplotlib.rc_context():
         matplotlib.rcdefaults()  # whatever the user's matplotlibrc says
         matplotlib.rcParams.update({**STYLE, "svg.hashsalt": salt})
-        figure = Figure(figsize=(7.6, 2.9), layout="constrained", facecolor="none")
-        draw(figure.add_subplot())
+        figure = Figure(figsize=(7.6, height_inches), layout="constrained", facecolor="none")
+        draw(figure)
         file = io.StringIO()
         # Without Date and the other metadata, nothing of the time or the program's version is in the text.
         figure.savefig(file, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))

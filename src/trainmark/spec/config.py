@@ -147,6 +147,7 @@ class MeasureConfig(StrictSection):
 
     ceiling: bool = Field(True, description="measure what the cores can do, just before training")
     ceiling_seconds: float = Field(0.3, gt=0, description="time given to each ceiling kernel")
+    usage_seconds: float = Field(1.0, ge=0, description="time between samples of each node's utilisation; 0: none")
 
 
 class RunConfig(StrictSection):

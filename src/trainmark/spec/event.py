@@ -24,6 +24,8 @@ KINDS = {
     "checkpoint": "a checkpoint was written",
     "run_stop": "training and its last evaluation ended (MLPerf's run_stop)",
     "memory": "the peak of the rank's memory",
+    "usage_start": "sampling of a node's utilisation begins: what is watched there, and what cannot be",
+    "usage": "what a member used of a node since the sample before: cores, memory, network, accelerators",
     "failed": "the rank ends with an error: message and traceback",
     "finished": "the rank ends well",
 }

@@ -24,6 +24,11 @@ class Job(NamedTuple):
     ranks: tuple[Rank, ...]
 
     @property
+    def nodes(self) -> tuple[str, ...]:
+        """The nodes of the member, in the order of its ranks."""
+        return tuple(dict.fromkeys(rank.node for rank in self.ranks))
+
+    @property
     def is_first_of_lane(self) -> bool:
         """Whether no member was planned before this one on the same slots."""
         return self.member == self.lane

@@ -40,6 +40,10 @@ class AttemptFolder:
         """What a rank measured, one JSON object a line."""
         return self.events / f"rank-{rank}.jsonl"
 
+    def usage(self, node: int) -> Path:
+        """What the member used of one of its nodes over time, one JSON object a line; its nodes count from 0."""
+        return self.events / f"usage-{node}.jsonl"
+
     def ready(self, rank: int) -> Path:
         """Marks that a rank is set up and waits for the common start."""
         return self.path / f"ready-{rank}"

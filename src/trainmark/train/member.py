@@ -16,6 +16,7 @@ from trainmark.train.process import peak_memory, set_up_process
 from trainmark.train.process_group import barrier, join_group, leave_group
 from trainmark.train.start_line import wait_for_go
 from trainmark.train.trainee import Trainee
+from trainmark.train.usage_log import sample_usage
 
 
 def train_member(
@@ -26,6 +27,7 @@ def train_member(
     device = set_up_process(record, rank, log)
     workers, store = join_group(rank, record, attempt, device)
     request.agree_over(store, rank.rank, workers.size, record.config.train)
+    stop_sampling = sample_usage(record, rank, attempt)  # now that all ranks of the node have told what they are
     trainee = build_trainee(record, rank, workers, attempt, log)
     position = _resume(trainee, record, attempt_number, log)
     if waits_for_start:
@@ -40,6 +42,7 @@ def train_member(
     barrier()
     if rank.rank == 0:
         write_json(attempt.done, {"member": record.job.member, "attempt": attempt_number, "quality": quality})
+    stop_sampling()
     leave_group()
 
 

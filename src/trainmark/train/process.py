@@ -31,6 +31,7 @@ def set_up_process(record: JobRecord, rank: Rank, log: EventLog) -> torch.device
         pid=os.getpid(),
         rank=rank.rank,
         device=torch.cuda.get_device_name() if device.type == "cuda" else "cpu",
+        device_uuid=f"GPU-{torch.cuda.get_device_properties().uuid}" if device.type == "cuda" else None,
         affinity=check_affinity(rank.cores, threads, torch.get_num_threads()),
         environment=recorded_environment(),
         allocator=loaded_allocator(),

@@ -1,0 +1,53 @@
+"""The share of training time in which the members' cores were busy, with anybody's work."""
+
+from typing import Any
+
+from trainmark.collect.measured import Measured
+from trainmark.collect.node_usage import NodeUsage
+from trainmark.collect.utilisation import Average, Figure, averages, mean_over
+from trainmark.spec.event import Event
+from trainmark.spec.result import Better, Metric, unavailable
+from trainmark.spec.units import parse_cores
+
+UNIT = "share"
+BETTER: Better = "higher"
+
+
+def compute(measured: Measured) -> Metric:
+    """The share of training time in which the members' cores were busy, with anybody's work."""
+    found = averages(measured, _share("user", "system"), "cpu")
+    if isinstance(found, str):
+        return unavailable(UNIT, BETTER, found)
+    return Metric(
+        value=mean_over(found, _num_cores),
+        unit=UNIT,
+        better=BETTER,
+        status="measured",
+        n=sum(each.samples for each in found),
+        samples_ref=measured.samples_ref,
+        detail={"nodes": [each.entry(_figures(each)) for each in found]},
+    )
+
+
+def _figures(average: Average) -> dict[str, Any]:
+    """What a node's cores did, the part of it that was the member's own, and how busy the whole node was."""
+    own = average.mean_of(_own_cores)
+    return {
+        "utilisation": average.mean,
+        **{kind: average.mean_of(_share(kind)) for kind in ("user", "system", "iowait", "steal")},
+        "own": None if own is None else own / _num_cores(average.usage),
+        "whole_node": average.mean_of(_share("user", "system", of="node_cpu")),
+    }
+
+
+def _share(*kinds: str, of: str = "cpu") -> Figure:
+    return lambda sample: None if sample[of] is None else float(sum(sample[of][kind] for kind in kinds))
+
+
+def _own_cores(sample: Event) -> float | None:
+    """How many cores the member's processes kept busy."""
+    return None if sample["processes"] is None else float(sample["processes"]["cpu_s"] / sample["over_s"])
+
+
+def _num_cores(usage: NodeUsage) -> int:
+    return len(parse_cores(usage.start["cores"]))

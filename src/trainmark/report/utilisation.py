@@ -1,0 +1,215 @@
+"""Utilisation over time (as AI500's Fig. 6): how busy each member's cores and accelerators were, and its network."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainmark.report.plots import PALETTE, SHADE, Plot, RankEvents, draw_figure
+from trainmark.spec.event import Event
+from trainmark.spec.result import Result
+from trainmark.spec.units import parse_cores, show_value
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+TITLE = "Utilisation over time"
+MOST_PANELS = 8
+MOST_POINTS = 600  # of one line; a panel is some 350 pixels wide
+LEAST_GAP = 1 / 500  # of a panel's width: a shorter pause in training cannot be seen
+
+BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, _ = PALETTE
+GREY = "#999999"
+NO_SERIES = "Not shown: no member has left a series of utilisation; measure.usage_seconds=0 switches it off."
+FILLED = {
+    "busy": ("CPU, anybody's work", SKY),
+    "iowait": ("CPU waits for storage", ORANGE),
+    "steal": ("CPU stolen", GREY),
+}
+LINES = {"own": ("CPU, the member's own", BLUE), "gpu": ("GPU", VERMILION)}
+NETWORK = {"network": ("network, received + sent", GREEN), "loopback": ("loopback", PURPLE)}
+
+Numbers = NDArray[np.float64]
+NodeSeries = Mapping[int, Sequence[Sequence[Event]]]  # member → the series of each of its nodes
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One node of one member: ends of the samples in seconds since the first, figures by name, pauses in training."""
+
+    title: str
+    samples: int
+    x: Numbers
+    figures: dict[str, Numbers]
+    pauses: tuple[tuple[float, float], ...]
+
+
+def utilisation_plot(result: Result, usage: NodeSeries, events: RankEvents) -> Plot:
+    """The figure, small multiples of at most eight nodes; its caption says what it leaves out."""
+    panels = [
+        panel
+        for member, nodes in usage.items()
+        for series in nodes
+        if (panel := _panel(member, series, events.get(member, ()), names_node=len(nodes) > 1)) is not None
+    ]
+    if not panels:
+        return Plot(TITLE, NO_SERIES)
+    shown = panels[:: -(-len(panels) // MOST_PANELS)]
+    caption = _caption(result, panels, shown)
+    columns = 1 if len(shown) == 1 else 2
+    rows = -(-len(shown) // columns)
+    svg = draw_figure(
+        lambda figure: _draw(figure, shown, rows, columns),
+        0.5 + rows * (2.9 if columns == 1 else 2.1),
+        salt=f"{result.run_id} {TITLE}",
+        alt=f"{TITLE}. {caption}",
+    )
+    return Plot(TITLE, caption, svg)
+
+
+def _panel(member: int, series: Sequence[Event], of_rank: Sequence[Event], *, names_node: bool) -> Panel | None:
+    start = next((event for event in series if event["kind"] == "usage_start"), None)
+    samples = [event for event in series if event["kind"] == "usage" and event["over_s"] > 0]
+    if start is None or not samples:
+        return None
+    origin_s = samples[0]["wall_s"] - samples[0]["over_s"]
+    ends = np.array([sample["wall_s"] - origin_s for sample in samples])
+    told = [_figures(sample, len(parse_cores(start["cores"]))) for sample in samples]
+    figures = {name: np.array([each[name] for each in told], dtype=np.float64) for name in told[0]}
+    known = {name: values for name, values in figures.items() if np.isfinite(values).any()}
+    title = f"member {member}" + (f", {start['node']}" if names_node else "")
+    pauses = _pauses(of_rank, origin_s, float(ends[-1]))
+    return _binned(Panel(title, len(samples), ends, known, pauses))
+
+
+def _figures(sample: Event, num_cores: int) -> dict[str, float | None]:
+    """Shares in percent, bytes in MB/s; None where a sample does not tell."""
+    cpu, processes, network = sample["cpu"], sample["processes"], sample["network"]
+    gpus = [each["utilisation"] for each in sample.get("accelerators") or ()]
+    moved = None if not network else sum(count["received"] + count["sent"] for count in network.values())
+    per_s = 1 / sample["over_s"]
+    return {
+        "busy": None if cpu is None else 100 * (cpu["user"] + cpu["system"]),
+        "iowait": None if cpu is None else 100 * cpu["iowait"],
+        "steal": None if cpu is None else 100 * cpu["steal"],
+        "own": None if processes is None else 100 * processes["cpu_s"] * per_s / num_cores,
+        "gpu": 100 * sum(gpus) / len(gpus) if gpus else None,
+        "network": None if moved is None else moved * per_s / 1e6,
+        "loopback": None if sample["loopback_bytes"] is None else sample["loopback_bytes"] * per_s / 1e6,
+    }
+
+
+def _pauses(of_rank: Sequence[Event], origin_s: float, end_s: float) -> tuple[tuple[float, float], ...]:
+    """When the member was not inside an epoch; one that has not ended goes on to the end."""
+    stops = {event["epoch"]: event["epoch_s"] for event in of_rank if event["kind"] == "epoch_stop"}
+    edges = [0.0]
+    for event in of_rank:
+        if event["kind"] == "epoch_start":
+            begin_s = event["wall_s"] - origin_s
+            edges += [begin_s, begin_s + stops[event["epoch"]] if event["epoch"] in stops else end_s]
+    gaps = zip(edges[::2], [*edges[1::2], end_s], strict=True)
+    return tuple((begin, end) for begin, end in gaps if end - begin > LEAST_GAP * end_s)
+
+
+def _binned(panel: Panel) -> Panel:
+    """At most MOST_POINTS points: the means of as many neighbouring samples as it takes."""
+    each = -(-len(panel.x) // MOST_POINTS)
+    if each == 1:
+        return panel
+    cuts = range(0, len(panel.x), each)
+    ends = np.array([panel.x[cut : cut + each][-1] for cut in cuts])
+    figures = {
+        name: np.array([_mean(values[cut : cut + each]) for cut in cuts]) for name, values in panel.figures.items()
+    }
+    return Panel(panel.title, panel.samples, ends, figures, panel.pauses)
+
+
+def _mean(values: Numbers) -> float:
+    known = values[np.isfinite(values)]
+    return float(known.mean()) if len(known) else float("nan")
+
+
+def _draw(figure: "Figure", panels: list[Panel], rows: int, columns: int) -> None:
+    longest_s = max(panel.x[-1] for panel in panels)
+    seconds, unit = _time_unit(longest_s)
+    grid: Any = figure.subplots(
+        2 * rows, columns, sharex=True, squeeze=False, gridspec_kw={"height_ratios": [2, 1] * rows}
+    )
+    most = max((np.nanmax(p.figures[name]) for p in panels for name in NETWORK if name in p.figures), default=0.0)
+    grid[0, 0].set_xlim(0, longest_s / seconds)  # of all: they share it
+    labelled: dict[str, Any] = {}
+    for number in range(rows * columns):
+        row, column = divmod(number, columns)
+        upper, lower = grid[2 * row, column], grid[2 * row + 1, column]
+        if number >= len(panels):
+            upper.set_axis_off()
+            lower.set_axis_off()
+            continue
+        labelled |= _draw_panel(upper, lower, panels[number], seconds)
+        lower.set_ylim(0, 1.05 * most or 1)
+        if column == 0:
+            upper.set_ylabel("%")
+            lower.set_ylabel("MB/s")
+        if number + columns >= len(panels):
+            lower.set_xlabel(f"time in {unit}")
+            lower.tick_params(labelbottom=True)
+    labels = [label for label, _ in (FILLED | LINES | NETWORK).values() if label in labelled]
+    handles = [labelled[label] for label in labels]
+    figure.legend(handles, labels, loc="outside upper left", ncols=4, frameon=False)
+
+
+def _draw_panel(upper: "Axes", lower: "Axes", panel: Panel, seconds: float) -> dict[str, Any]:
+    """Draws one node; what stands in the legend comes back by its label."""
+    edges = np.concatenate([[0.0], panel.x]) / seconds
+    drawn: dict[str, Any] = {}
+    base = np.zeros(len(panel.x))
+    for name, (label, colour) in FILLED.items():
+        values = panel.figures.get(name)
+        if values is not None and (name == "busy" or np.nanmax(values) >= 1):  # below one percent nothing is seen
+            top = base + np.nan_to_num(values)
+            drawn[label] = upper.fill_between(
+                edges, _steps(base), _steps(top), step="pre", color=colour, alpha=0.6, linewidth=0
+            )
+            base = top
+    for axes, lines in ((upper, LINES), (lower, NETWORK)):
+        for name, (label, colour) in lines.items():
+            if name in panel.figures:
+                (drawn[label],) = axes.plot(edges, _steps(panel.figures[name]), drawstyle="steps-pre", color=colour)
+        for begin, end in panel.pauses:
+            axes.axvspan(begin / seconds, end / seconds, color=SHADE, zorder=0)
+    upper.set_title(panel.title, fontsize=9, loc="left", pad=2)
+    upper.set_ylim(0, 105)
+    return drawn
+
+
+def _steps(values: Numbers) -> Numbers:
+    """For a staircase over edges: a sample's figure holds from the end of the one before to its own."""
+    return np.concatenate([values[:1], values])
+
+
+def _time_unit(longest_s: float) -> tuple[float, str]:
+    if longest_s < 600:
+        return 1.0, "s"
+    return (60.0, "min") if longest_s < 36_000 else (3600.0, "h")
+
+
+def _caption(result: Result, panels: list[Panel], shown: list[Panel]) -> str:
+    count, samples = len(panels), sum(panel.samples for panel in panels)
+    told = (
+        "Upper: share of the member's cores (and accelerators) that were busy; lower: what passed through the node's "
+        "network interfaces, and through its loopback. Time counts from a member's first sample. "
+        "Shaded: outside of epochs. "
+    )
+    for name, label in (("cpu_utilisation", "CPU"), ("gpu_utilisation", "GPU")):
+        metric = result.metrics.get(name)
+        if metric is not None and metric.value is not None:
+            told += f"Mean while training: {label} {show_value(metric.value, metric.unit)}. "
+    told += f"n = {samples:,} sample{'s' * (samples != 1)} of {count} node{'s' * (count != 1)}."
+    if len(shown) < count:
+        told += f" Drawn: {len(shown)} of them, evenly chosen."
+    if any(panel.samples > MOST_POINTS for panel in shown):
+        told += f" Of a line with more than {MOST_POINTS} samples, means of neighbours are drawn."
+    return told
