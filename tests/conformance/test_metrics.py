@@ -6,16 +6,25 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit.written_events import with_staging, written_member, written_pair, written_run
+from tests.unit.written_events import (
+    with_staging,
+    with_usage,
+    written_member,
+    written_pair,
+    written_run,
+    written_sample,
+)
 from trainmark.spec.registries import METRICS
 
 # What only some runs have is measured in the second one.
 SENT = {"sent_bytes": 4000, "sent_intra_node_bytes": 3000, "sent_inter_node_bytes": 1000}
 FACTS = {"waited_s": 1.0, **SENT, "bubble_share": 0.2, "ideal_bubble_share": 0.1, "staleness": [0, 1]}
 STAGED = {"samples": 60, "bytes": 6000, "staging_s": 2.0, "reused": False}
+ACCELERATOR = {"utilisation": 0.9, "memory_bytes": 1000, "power_w": 300.0}
+SAMPLE = written_sample(102.0, accelerators=[ACCELERATOR])
 GOOD_RUNS = (
     written_run(written_member(0), written_member(1)),
-    written_run(written_pair(0, FACTS, FACTS), train={"parallel": "gpipe"}),
+    written_run(with_usage(written_pair(0, FACTS, FACTS), SAMPLE, accelerators=["GPU-1"]), train={"parallel": "gpipe"}),
     written_run(with_staging(written_member(0), STAGED), launch={"stage": "local"}),
 )
 

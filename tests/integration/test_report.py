@@ -60,7 +60,7 @@ def _shows_the_run(page: str, result: dict[str, Any], folder: Path) -> None:
     assert f"<h1>Run {result['run_id']}</h1>" in page
     assert f"{result['metrics']['quality_ensemble']['value']:.4g}" in page
     drawings = re.findall(r"<svg.*?</svg>", page, re.DOTALL)
-    assert len(drawings) == 4
+    assert len(drawings) == 5
     assert all(ElementTree.fromstring(drawing).get("role") == "img" for drawing in drawings)
     blocks = [event for event in events_of(folder) if event["kind"] == "steps"]
     highest = max(rate for block in blocks for rate in block["learning_rate"])

@@ -5,7 +5,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.unit.written_events import with_staging, written_member, written_pair, written_predictions, written_run
+from tests.unit.written_events import (
+    with_staging,
+    with_usage,
+    written_member,
+    written_pair,
+    written_predictions,
+    written_run,
+    written_sample,
+)
 from trainmark.collect.measured import Measured
 from trainmark.collect.warnings import find_warnings
 from trainmark.spec.registries import METRICS
@@ -281,3 +289,92 @@ def test_a_pipelines_throughput_counts_each_sample_once() -> None:
     measured = written_run(written_pair(0, {}, {}), train={"parallel": "gpipe"})
     assert value("throughput_samples_per_s", measured) == pytest.approx(100)
     assert value("throughput_samples_per_s", written_run(written_pair(0, {}, {}))) == pytest.approx(200)
+
+
+# An epoch of `written_member` lasts from 100 to 104.
+UTILISATION = ["cpu_utilisation", "gpu_utilisation", "network_bytes_per_s"]
+
+
+def test_utilisation_is_the_mean_over_the_time_inside_epochs() -> None:
+    samples = [
+        written_sample(99.5, busy=0.2),  # before the epoch
+        written_sample(101.0, busy=0.5, over_s=1.5),  # one second of it inside
+        written_sample(103.0, busy=0.9, over_s=2.0),
+        written_sample(106.0, busy=0.3, over_s=3.0),  # one second of it inside
+    ]
+    measured = written_run(with_usage(written_member(0), *samples))
+    found = metric("cpu_utilisation", measured)
+    assert (found.value, found.n) == (pytest.approx((1 * 0.5 + 2 * 0.9 + 1 * 0.3) / 4), 3)
+    assert found.detail is not None
+    (node,) = found.detail["nodes"]
+    assert node == {
+        "member": 0,
+        "node": "node1",
+        "utilisation": found.value,
+        "user": pytest.approx(0.65 - 0.1),
+        "system": pytest.approx(0.1),
+        "iowait": pytest.approx(0.01),
+        "steal": pytest.approx(0.01),
+        "own": pytest.approx(0.25),  # 0.25 of its one core
+        "whole_node": pytest.approx(0.65),
+        "samples": 3,
+        "series": "events/0000/attempt-1/usage-0.jsonl",
+    }
+
+
+def test_a_member_with_more_cores_weighs_more() -> None:
+    one = with_usage(written_member(0), written_sample(102.0, busy=0.4))
+    three = with_usage(written_member(1), written_sample(102.0, busy=0.8), cores="1-3")
+    assert value("cpu_utilisation", written_run(one, three)) == pytest.approx((1 * 0.4 + 3 * 0.8) / 4)
+
+
+def test_the_utilisation_of_accelerators_is_their_mean() -> None:
+    told = [
+        {"utilisation": 1.0, "memory_bytes": 3000, "power_w": 300.0},
+        {"utilisation": 0.5, "memory_bytes": 1000, "power_w": None},
+    ]
+    member = with_usage(written_member(0), written_sample(102.0, accelerators=told), accelerators=["GPU-1", "GPU-2"])
+    found = metric("gpu_utilisation", written_run(member))
+    assert found.value == 0.75
+    assert found.detail is not None
+    (node,) = found.detail["nodes"]
+    assert (node["accelerators"], node["memory_bytes"], node["power_w"]) == (2, 2000, None)
+
+
+def test_the_network_of_a_node_is_all_its_interfaces_both_ways() -> None:
+    # Over two seconds: 3000 + 1000 bytes by Ethernet, 6000 by InfiniBand; 500 by the loopback, which stays inside.
+    member = with_usage(written_member(0), written_sample(102.0, over_s=2.0))
+    found = metric("network_bytes_per_s", written_run(member))
+    assert found.value == pytest.approx(10_000 / 2)
+    assert found.detail is not None
+    (node,) = found.detail["nodes"]
+    assert (node["received_bytes_per_s"], node["sent_bytes_per_s"]) == (1500, 3500)
+    assert (node["loopback_bytes_per_s"], node["interfaces"]) == (250, ["eth0", "ib0/1"])
+
+
+@pytest.mark.parametrize("name", UTILISATION)
+def test_without_samples_utilisation_says_why(name: str) -> None:
+    switched_off = written_run(written_member(0), measure={"usage_seconds": 0})
+    assert metric(name, switched_off).reason == "not measured: measure.usage_seconds is 0"
+    no_file = written_run(written_member(0))
+    assert metric(name, no_file).reason == "member 0 left no series of utilisation for each of its nodes"
+    too_late = written_run(with_usage(written_member(0), written_sample(110.0, accelerators=[{"utilisation": 1.0}])))
+    assert "of member 0 on node1 falls into its training time" in str(metric(name, too_late).reason)
+
+
+def test_what_a_node_could_not_tell_is_unavailable_for_its_reason() -> None:
+    start = {"unavailable": {"accelerators": "no driver"}}
+    failed = written_sample(102.0, cpu=None, unavailable={"cpu": "PermissionError: /proc/stat"})
+    measured = written_run(with_usage(written_member(0), failed, **start))
+    assert metric("gpu_utilisation", measured).reason == "no driver"
+    assert metric("cpu_utilisation", measured).reason == "PermissionError: /proc/stat"
+
+
+def test_cores_that_others_use_are_warned_of() -> None:
+    def warned(busy: float) -> bool:
+        measured = written_run(with_usage(written_member(0), written_sample(102.0, busy=busy)))
+        found = find_warnings(measured, {name: metric(name, measured) for name in METRICS}, {"members": []})
+        return any("other processes took up to 15% of the time of the cores of members 0" in line for line in found)
+
+    assert warned(0.4)  # 0.25 of it the member's own
+    assert not warned(0.34)

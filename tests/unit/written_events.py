@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from trainmark.collect.measured import Measured, Member
+from trainmark.collect.node_usage import NodeUsage
 from trainmark.plan.resolve import Choices, resolve_config
 from trainmark.spec.plan import Job, Plan, Rank
 from trainmark.workloads.quality.top1 import Top1
@@ -75,6 +76,29 @@ def with_staging(member: Member, *stops: dict[str, Any]) -> Member:
     known = {"kind": "staging_stop", "wall_s": 90.0, "of_samples": 100, "replaced": None, "folder": "/local/pack"}
     events = tuple((*of_rank, {**known, **stop}) for of_rank, stop in zip(member.events, stops, strict=True))
     return replace(member, events=events)
+
+
+def written_sample(wall_s: float, busy: float = 0.5, over_s: float = 1.0, **fields: Any) -> dict[str, Any]:
+    """What was used in the `over_s` before `wall_s`: the system a tenth, I/O and the hypervisor 1 % each."""
+    cpu = {"user": busy - 0.1, "system": 0.1, "iowait": 0.01, "steal": 0.01}
+    return {
+        "kind": "usage",
+        "wall_s": wall_s,
+        "over_s": over_s,
+        "cpu": cpu,
+        "node_cpu": cpu,
+        "processes": {"cpu_s": 0.25 * over_s, "resident_bytes": 1000, "processes": 1},
+        "network": {"eth0": {"received": 3000, "sent": 1000}, "ib0/1": {"received": 0, "sent": 6000}},
+        "loopback_bytes": 500,
+        **fields,
+    }
+
+
+def with_usage(member: Member, *samples: dict[str, Any], cores: str = "0", **start: Any) -> Member:
+    """The member with a series of one node."""
+    facts = {"kind": "usage_start", "cores": cores, "interfaces": ["eth0", "ib0/1"], "accelerators": [], **start}
+    usage = NodeUsage("node1", 0, "events/0000/attempt-1/usage-0.jsonl", facts, samples)
+    return replace(member, load_usage=lambda: (usage,))
 
 
 def written_predictions() -> dict[str, Any]:

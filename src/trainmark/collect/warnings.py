@@ -6,7 +6,6 @@ from trainmark.collect.measured import Measured
 from trainmark.collect.steady_state import FEWEST_STEPS
 from trainmark.spec.result import Metric
 
-
 MOST_OF_OTHERS = 0.1  # of the time of a member's cores; below it lie the system's own tasks and the kernel's ticks
 
 
