@@ -113,6 +113,10 @@ GROUPS = {
         workers=2,
         turn_s=0.5,
     ),
+    # What it costs to watch the node: not at all, and fifty times as often as by default.
+    "sampling": Group(
+        f"{TINY} launch.threads=1", ("measure.usage_seconds=0", "measure.usage_seconds=0.02"), turn_s=0.5
+    ),
     # What needs four workers: several share a core where there are fewer.
     "four-workers": Group(
         f"{TINY} train.batch_size=16",

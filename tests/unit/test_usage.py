@@ -23,8 +23,14 @@ from trainmark.machine.network_counters import (
 )
 from trainmark.machine.process_usage import parse_process, read_processes
 from trainmark.machine.usage import NO_ACCELERATOR, UsageMeter, Watched
+from trainmark.plan.resolve import Choices, resolve_config
 from trainmark.spec.event import read_events
-from trainmark.train.usage_log import UsageSampler
+from trainmark.spec.job_record import JobRecord
+from trainmark.spec.plan import Job, Rank
+from trainmark.spec.run_folder import RunFolder
+from trainmark.spec.site import NodeGroup, Site, Slot
+from trainmark.train.event_log import EventLog
+from trainmark.train.usage_log import UsageSampler, sample_usage, watched_of
 
 # user, nice, system, idle, iowait, irq, softirq, steal, guest, guest_nice
 STAT_BEFORE = """cpu  6000 10 700 9000 50 5 15 20 100 0
@@ -277,3 +283,43 @@ def test_a_sampler_that_is_stopped_while_a_driver_hangs_does_not_keep_the_rank(
     sampling.stop()
     assert time.monotonic() - began_s < 5
     released.set()
+
+
+RANKS = tuple(Rank(rank, f"node{rank // 2}", rank % 2, (rank % 2,), None) for rank in range(4))
+
+
+def record_of(folder: Path, usage_seconds: float) -> JobRecord:
+    """A member of two nodes with two ranks each."""
+    group = NodeGroup(names=("node0", "node1"), count=2, slots=(Slot(cores=(0,)), Slot(cores=(1,))))
+    config = resolve_config([Choices("test", {"measure": {"usage_seconds": usage_seconds}})])
+    return JobRecord(RunFolder(folder), config, Site(name="test", groups=(group,)), Job(0, 0, RANKS))
+
+
+@pytest.mark.parametrize(("rank", "file"), [(0, "usage-0.jsonl"), (1, None), (2, "usage-1.jsonl"), (3, None)])
+def test_the_first_rank_of_each_node_samples_it(tmp_path: Path, rank: int, file: str | None) -> None:
+    record = record_of(tmp_path, usage_seconds=0.05)
+    attempt = record.folder.attempt(0, 1)
+    stop = sample_usage(record, RANKS[rank], attempt)
+    time.sleep(0.2)
+    stop()
+    assert [path.name for path in tmp_path.rglob("*.jsonl")] == ([file] if file else [])
+    if file:
+        start, *samples = read_events(attempt.events / file)[0]
+        assert (start["node"], start["ranks"]) == (f"node{rank // 2}", [rank, rank + 1])
+        assert samples
+
+
+def test_a_period_of_zero_switches_sampling_off(tmp_path: Path) -> None:
+    threads = threading.active_count()
+    stop = sample_usage(record_of(tmp_path, usage_seconds=0), RANKS[0], RunFolder(tmp_path).attempt(0, 1))
+    assert threading.active_count() == threads
+    stop()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_cores_processes_and_accelerators_are_those_that_the_ranks_told(tmp_path: Path) -> None:
+    attempt = RunFolder(tmp_path).attempt(0, 1)
+    told = {"affinity": {"cores_allowed": "4-5"}, "pid": 77, "device_uuid": "GPU-1"}
+    EventLog(attempt.rank_events(0)).write("rank_started", **told)
+    # Rank 1 has told nothing yet: its planned core is all that is known.
+    assert watched_of(list(RANKS[:2]), attempt) == Watched((1, 4, 5), (77,), ("GPU-1",))

@@ -23,7 +23,10 @@ class Communicator(Protocol):
         ...
 
     def facts(self) -> dict[str, Any]:
-        """What was measured since the last call; `waited_s` (time that communication kept this worker waiting)."""
+        """What was measured since the last call; `waited_s` (time that communication kept this worker waiting).
+
+        A mode that sends past the process group's sockets says so: `sent_bytes` None and a `sent_reason`.
+        """
         ...
 
     def state(self) -> dict[str, Any]:

@@ -39,10 +39,10 @@ def train_member(
     log.write("run_stop", quality=quality)
     write_predictions(trainee, attempt.predictions)
     log.write("memory", **peak_memory(device))
+    stop_sampling()
     barrier()
     if rank.rank == 0:
         write_json(attempt.done, {"member": record.job.member, "attempt": attempt_number, "quality": quality})
-    stop_sampling()
     leave_group()
 
 
