@@ -49,3 +49,7 @@ def test_a_run_on_an_accelerator_gives_a_valid_result(trainmark: Command) -> Non
     assert result["state"] == "complete"
     assert result["plan"]["mapping"][0]["ranks"][0]["accelerator"] == 0
     assert result["metrics"]["peak_memory_bytes"]["detail"]["where"] == "accelerator"
+    busy = result["metrics"]["gpu_utilisation"]
+    assert busy["status"] == "measured", busy["reason"]
+    (node,) = busy["detail"]["nodes"]
+    assert (node["accelerators"], node["memory_bytes"] > 0) == (1, True)

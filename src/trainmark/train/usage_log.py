@@ -15,7 +15,7 @@ from trainmark.spec.run_folder import AttemptFolder
 from trainmark.spec.units import parse_cores, show_cores
 from trainmark.train.event_log import EventLog
 
-LEAST_SHARE = 0.1  # of a period: a shorter last sample would be noise of the kernel's clock ticks
+LEAST_S = 0.02  # of the last sample: shorter ones would be noise of the kernel's clock ticks, 10 ms at most sites
 PATIENCE_S = 2.0  # for the last sample; a driver or a disk that hangs must not keep the rank
 
 
@@ -68,7 +68,7 @@ class UsageSampler:
             due_s = max(due_s + self._period_s, now_s)  # a stopped process does not catch up
             is_last = self._is_over.wait(due_s - now_s)
             now_s = time.monotonic()
-            if not is_last or now_s - last_s >= LEAST_SHARE * self._period_s:
+            if not is_last or now_s - last_s >= LEAST_S:
                 log.write("usage", **meter.read())
                 last_s = now_s
             if is_last:
