@@ -13,9 +13,7 @@ def this_process() -> dict[str, Any]:
 
 
 def is_alive(record: dict[str, Any]) -> bool:
-    """Whether the recorded process still runs; one on another host is believed to."""
-    if record["host"] != socket.gethostname():
-        return True
+    """Whether the recorded process of this host still runs."""
     try:
         process = psutil.Process(record["pid"])
         return bool(abs(process.create_time() - record["created_s"]) < 1 and process.status() != psutil.STATUS_ZOMBIE)
