@@ -85,8 +85,8 @@ def stop_worker(folder: RunFolder) -> bool:
         return False
     if claim["host"] != socket.gethostname():
         raise RunFailedError(
-            f"Run {folder.run_id} is being worked on by process {claim['pid']} on {claim['host']}. Cancel it there; one "
-            f"that died is noticed after {STALE_S:.0f} s."
+            f"Run {folder.run_id} is being worked on by process {claim['pid']} on {claim['host']}. Cancel it there; "
+            f"one that died is noticed after {STALE_S:.0f} s."
         )
     os.kill(claim["pid"], signal.SIGTERM)
     deadline = time.monotonic() + STOP_PATIENCE_S
