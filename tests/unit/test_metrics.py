@@ -295,28 +295,29 @@ def test_a_pipelines_throughput_counts_each_sample_once() -> None:
 UTILISATION = ["cpu_utilisation", "gpu_utilisation", "network_bytes_per_s"]
 
 
-def test_utilisation_is_the_mean_over_the_time_inside_epochs() -> None:
+def test_utilisation_is_the_mean_over_the_time_inside_epochs_after_warm_up() -> None:
+    # Warm-up is the first step, with its wait 0.12 s.
     samples = [
         written_sample(99.5, busy=0.2),  # before the epoch
-        written_sample(101.0, busy=0.5, over_s=1.5),  # one second of it inside
+        written_sample(101.0, busy=0.5, over_s=1.5),  # 0.88 s of it inside
         written_sample(103.0, busy=0.9, over_s=2.0),
         written_sample(106.0, busy=0.3, over_s=3.0),  # one second of it inside
     ]
     measured = written_run(with_usage(written_member(0), *samples))
     found = metric("cpu_utilisation", measured)
-    assert (found.value, found.n) == (pytest.approx((1 * 0.5 + 2 * 0.9 + 1 * 0.3) / 4), 3)
+    assert (found.value, found.n) == (pytest.approx((0.88 * 0.5 + 2 * 0.9 + 1 * 0.3) / 3.88), 3)
     assert found.detail is not None
     (node,) = found.detail["nodes"]
     assert node == {
         "member": 0,
         "node": "node1",
         "utilisation": found.value,
-        "user": pytest.approx(0.65 - 0.1),
+        "user": pytest.approx(found.value - 0.1),
         "system": pytest.approx(0.1),
         "iowait": pytest.approx(0.01),
         "steal": pytest.approx(0.01),
         "own": pytest.approx(0.25),  # 0.25 of its one core
-        "whole_node": pytest.approx(0.65),
+        "whole_node": pytest.approx(found.value),
         "samples": 3,
         "series": "events/0000/attempt-1/usage-0.jsonl",
     }
@@ -348,7 +349,7 @@ def test_the_network_of_a_node_is_all_its_interfaces_both_ways() -> None:
     assert found.value == pytest.approx(10_000 / 2)
     assert found.detail is not None
     (node,) = found.detail["nodes"]
-    assert (node["received_bytes_per_s"], node["sent_bytes_per_s"]) == (1500, 3500)
+    assert (node["received_bytes_per_s"], node["sent_bytes_per_s"]) == pytest.approx((1500, 3500))
     assert (node["loopback_bytes_per_s"], node["interfaces"]) == (250, ["eth0", "ib0/1"])
 
 
@@ -378,3 +379,14 @@ def test_cores_that_others_use_are_warned_of() -> None:
 
     assert warned(0.4)  # 0.25 of it the member's own
     assert not warned(0.34)
+
+
+def test_utilisation_leaves_out_warm_up_where_something_else_is_left() -> None:
+    # One epoch from 100 to 104; its first step takes 2 s, as one that compiles, so warm-up ends at 102.
+    member = written_member(0)
+    (events,) = member.events
+    steps = {"step_s": [2.0] + [0.05] * 39, "wait_s": [0.0] * 40}
+    member = replace(member, events=(tuple({**e, **steps} if e["kind"] == "steps" else e for e in events),))
+    idle, busy = written_sample(101.0, busy=0.1), written_sample(103.0, busy=0.9)
+    assert METRICS.load("cpu_utilisation")(written_run(with_usage(member, idle, busy))).value == pytest.approx(0.9)
+    assert METRICS.load("cpu_utilisation")(written_run(with_usage(member, idle))).value == pytest.approx(0.1)

@@ -87,6 +87,12 @@ class Member:
         return [(starts[stop["epoch"]], starts[stop["epoch"]] + stop["epoch_s"]) for stop in stops]
 
     @cached_property
+    def warmup_s(self) -> float:
+        """How long the member's warm-up took: its first steps, with their waits, and what is compiled in them."""
+        steps = slice(0, self.steady.warmup_steps)
+        return float(self.step_s[steps].sum() + self.wait_s[steps].sum())
+
+    @cached_property
     def usage(self) -> tuple[NodeUsage, ...]:
         """What it used of its nodes over time."""
         return self.load_usage()

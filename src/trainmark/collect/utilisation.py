@@ -68,10 +68,13 @@ def mean_over(found: list[Average], weigh: Callable[[NodeUsage], float]) -> floa
 
 
 def _over_training(member: Member, usage: NodeUsage, figure: Figure) -> Average | None:
-    """Each sample is weighed by how much of it lies inside an epoch; None where none does."""
+    """Each sample is weighed by how much of it lies inside an epoch, after warm-up if any does; None: none at all."""
     told = [(figure(sample), sample["wall_s"] - sample["over_s"], sample["wall_s"]) for sample in usage.samples]
     known = np.array([each for each in told if each[0] is not None], dtype=np.float64).reshape(-1, 3)
-    weights = _overlaps(known[:, 1:], np.array(member.training_spans(usage.rank)).reshape(-1, 2))
+    spans = member.training_spans(usage.rank)
+    weights = _overlaps(known[:, 1:], without_first(spans, member.warmup_s))
+    if not (weights > 0).any():  # so short that there is hardly more than warm-up
+        weights = _overlaps(known[:, 1:], spans)
     inside = weights > 0
     if not inside.any():
         return None
@@ -86,7 +89,18 @@ def _over_training(member: Member, usage: NodeUsage, figure: Figure) -> Average 
     )
 
 
-def _overlaps(intervals: Numbers, spans: Numbers) -> Numbers:
+def without_first(spans: list[tuple[float, float]], seconds: float) -> list[tuple[float, float]]:
+    """What is left of the spans, one after another, when their first `seconds` are cut off."""
+    left = []
+    for start, stop in spans:
+        cut = min(seconds, stop - start)
+        seconds -= cut
+        if start + cut < stop:
+            left.append((start + cut, stop))
+    return left
+
+
+def _overlaps(intervals: Numbers, spans: list[tuple[float, float]]) -> Numbers:
     """The length of each interval that lies inside one of the spans."""
     seconds = np.zeros(len(intervals))
     for start, stop in spans:
