@@ -74,14 +74,20 @@ def end(folder: Path, name: str, signal_number: int = signal.SIGKILL, patience_s
         except psutil.NoSuchProcess:
             below = []
         if not wait_for_end([process], patience_s):
-            process.kill()
+            kill(process)
         # A node's processes die with its first one, by the kernel; the controller may leave children behind.
         for child in below:
             if not has_ended(child):
-                child.kill()
+                kill(child)
         if not wait_for_end([process, *below], patience_s):
             raise RuntimeError(f"Process {process.pid} ({name}) or one below it did not end in {patience_s} s.")
     (folder / name).unlink(missing_ok=True)
+
+
+def kill(process: psutil.Process) -> None:
+    """Kills a process, unless it has ended just now."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        process.kill()
 
 
 def wait_for_end(ending: Sequence[psutil.Process], patience_s: float) -> bool:

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmarks.slurm_overhead import measure, write_counters, write_site
 
 from tests.cluster.cluster import Cluster
+from tests.cluster.fixture import require_cluster
 from tests.cluster.runs import MEDIUM, ONE_SLOT_SITE, SITE, ClusterRun, states, wait_until
 from tests.conftest import SMALL, Command, events_of, losses_of
 
@@ -93,16 +95,19 @@ def test_ctrl_c_leaves_the_jobs_alone_and_resume_collects_them_without_a_second_
     assert result["metrics"]["time_to_train_all_s"]["status"] == "measured"
 
 
-def test_arrays_are_split_at_the_largest_task_number(cluster: Cluster, tmp_path: Path) -> None:
-    # MaxArraySize 3 allows the task numbers 0 to 2.
-    with Cluster(tmp_path, nodes=1, max_array_size=3) as small:
-        run = ClusterRun(small, tmp_path, "--members", "5", "--workers", "1", "--dry-run", site=SITE)
-        run.process.communicate(timeout=60)
-        from trainmark.launch.slurm.queue import max_array_size
-
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("SLURM_CONF", small.environment()["SLURM_CONF"])
-            assert max_array_size() == 3
+def test_many_members_are_split_at_the_largest_array_and_followed_by_one_look_at_a_time(tmp_path: Path) -> None:
+    require_cluster()
+    # MaxArraySize 11 allows the task numbers 0 to 10: 24 members are 11 + 11 + 2.
+    with Cluster(tmp_path / "cluster", max_array_size=11) as cluster:
+        write_site(tmp_path)
+        write_counters(tmp_path)
+        row = measure(cluster, tmp_path, members=24)
+    submissions = sorted((tmp_path / "24" / "runs").glob("*/submissions/*.json"))
+    assert [len(json.loads(path.read_text())["tasks"]) for path in submissions] == [11, 11, 2]
+    assert row["calls"].pop("sbatch") == 3
+    # The first look is after half a second, later ones less and less often; nothing else is asked.
+    assert row["calls"].pop("squeue") <= 2 + row["whole_s"] / 0.5
+    assert row["calls"] == {"scontrol": 3}
 
 
 def test_a_refused_job_ends_the_run_with_slurms_own_words(start: Any, tmp_path: Path) -> None:
