@@ -107,7 +107,7 @@ def test_many_members_are_split_at_the_largest_array_and_followed_by_one_look_at
     assert row["calls"].pop("sbatch") == 3
     # The first look is after half a second, later ones less and less often; nothing else is asked.
     assert row["calls"].pop("squeue") <= 2 + row["whole_s"] / 0.5
-    assert row["calls"] == {"scontrol": 3}
+    assert row["calls"] == {"scontrol": 1}
 
 
 def test_a_refused_job_ends_the_run_with_slurms_own_words(start: Any, tmp_path: Path) -> None:
