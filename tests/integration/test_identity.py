@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from tests.conftest import CORES, events_of, losses_of
-from trainmark.launch.local import LocalLauncher
+from trainmark.launch.local import launcher
 from trainmark.pipeline import stage
 from trainmark.plan.make import make_plan
 from trainmark.plan.resolve import parse_setting, resolve_config
@@ -34,7 +34,7 @@ class Killed(BaseException):
 
 def staged(tmp_path: Path, *settings: str) -> JobRecord:
     config, plan = make_plan(resolve_config([parse_setting(text) for text in (*SMALL, *settings)]), SITE)
-    folder = stage(config, plan, SITE, LocalLauncher(), tmp_path)
+    folder = stage(config, plan, SITE, launcher(), tmp_path)
     return JobRecord(folder, config, SITE, plan.jobs[0])
 
 

@@ -10,6 +10,7 @@ from trainmark.spec.job_record import read_job_record
 from trainmark.spec.run_folder import AttemptFolder, RunFolder
 
 POLL_S = 0.2
+SAME_STORAGE_DELAY_S = 0.05  # until every rank of this machine has looked
 SHARED_STORAGE_DELAY_S = 2.0  # until a file that one node wrote is seen by the others
 
 

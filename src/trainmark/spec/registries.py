@@ -143,7 +143,7 @@ PARALLEL = Registry(
 LAUNCHERS = Registry(
     "launcher",
     {
-        "local": "trainmark.launch.local:LocalLauncher",
+        "local": "trainmark.launch.local:launcher",
         "slurm": "trainmark.launch.slurm.launcher:SlurmLauncher",
     },
     group="trainmark.launchers",

@@ -1,7 +1,6 @@
 """The rank process: sets itself up, trains its share of one member, and ends in a way the launcher can explain."""
 
 import argparse
-import ctypes
 import os
 import signal
 import sys
@@ -9,6 +8,7 @@ import traceback
 from pathlib import Path
 from types import FrameType
 
+from trainmark.machine.orphans import end_with_parent
 from trainmark.machine.storage import is_disk_full
 from trainmark.spec.errors import StorageError, TrainmarkError
 from trainmark.spec.exit_codes import DISK_FULL, FAILED, STOPPED
@@ -16,8 +16,6 @@ from trainmark.spec.job_record import read_job_record
 from trainmark.train.end_request import EndRequest
 from trainmark.train.event_log import EventLog
 from trainmark.train.place import find_own_rank, take_place
-
-PR_SET_PDEATHSIG = 1
 
 
 class StoppedError(BaseException):
@@ -28,7 +26,8 @@ def main(argv: list[str] | None = None) -> None:
     """Runs one rank; the exit code says how it ended."""
     arguments = _parse(argv)
     if arguments.supervised_by is not None:
-        _end_with(arguments.supervised_by)
+        # Orphans would go on using cores that the next measurement believes to be free.
+        end_with_parent(arguments.supervised_by, signal.SIGKILL, STOPPED)
     signal.signal(signal.SIGTERM, _on_sigterm)
     request = EndRequest()
     signal.signal(signal.SIGUSR2, request.note)
@@ -61,13 +60,6 @@ def _parse(argv: list[str] | None) -> argparse.Namespace:
 def _on_sigterm(signum: int, frame: FrameType | None) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once is enough: a second one would cut the ending short
     raise StoppedError
-
-
-def _end_with(launcher_pid: int) -> None:
-    # Orphans would go on using cores that the next measurement believes to be free.
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != launcher_pid:  # it died before we could ask to be told
-        os._exit(STOPPED)
 
 
 def _end(error: BaseException, log: EventLog | None) -> None:

@@ -1,0 +1,183 @@
+"""Members as processes of this one: side by side in their lanes, the rest in a queue; a batch starts together."""
+
+import os
+import signal
+import subprocess
+import time
+from dataclasses import dataclass, field
+
+from trainmark.launch.ends import End, record_end
+from trainmark.launch.start_gun import is_ready, tell_start
+from trainmark.launch.starter import ProcessCommand, Starter
+from trainmark.machine.orphans import ending_with_us
+from trainmark.spec.config import RunConfig
+from trainmark.spec.exit_codes import DISK_FULL, STOPPED
+from trainmark.spec.job_record import JobRecord
+from trainmark.spec.plan import Plan
+from trainmark.spec.queue import QueueState
+from trainmark.spec.run_folder import AttemptFolder, RunFolder
+from trainmark.spec.site import Site
+
+GRACE_S = 3.0  # between SIGTERM and SIGKILL, and for programs to end by themselves when one of their ranks has failed
+
+
+@dataclass
+class _Running:
+    """A member's processes."""
+
+    record: JobRecord
+    attempt: AttemptFolder
+    batch: int  # members that were submitted together start together
+    commands: list[ProcessCommand]
+    processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    started: bool = False
+    failed_since: float | None = None
+    ending: End | None = None
+    codes_at_first: list[int | None] = field(default_factory=list)
+
+    def exit_codes(self) -> list[int | None]:
+        return [process.poll() for process in self.processes]
+
+
+class ProcessLauncher:
+    """A launcher whose jobs are processes that end with this one; `starter` says which programs they are."""
+
+    poll_s = 0.05
+    outlives_us = False
+
+    def __init__(self, starter: Starter) -> None:
+        self.broken: str | None = None
+        self._starter = starter
+        self._running: list[_Running] = []
+        self._batch = 0
+
+    def check(self, config: RunConfig, plan: Plan, site: Site) -> None:
+        """Nothing, or an error if the plan cannot be started here."""
+        self._starter.check(config, plan, site)
+
+    def script(self, record: JobRecord) -> str:
+        """A script that trains the member by hand, as attempt 1, without waiting for other members."""
+        return self._starter.script(record)
+
+    def batch_scripts(self, records: list[JobRecord]) -> dict[str, str]:
+        """None: members are started one by one."""
+        return {}
+
+    def adopt(self, records: list[JobRecord]) -> list[JobRecord]:
+        """None: a member's processes end together with the process that started them."""
+        return []
+
+    def submit(self, waiting: list[JobRecord]) -> list[JobRecord]:
+        """The members whose lane was free."""
+        return [record for record in waiting if self._start(record)]
+
+    def _start(self, record: JobRecord) -> bool:
+        if any(running.record.job.lane == record.job.lane for running in self._running):
+            return False
+        number, attempt = record.new_attempt()
+        running = _Running(record, attempt, self._batch, self._starter.commands(record, number, attempt))
+        self._running.append(running)
+        for command in running.commands:
+            running.processes.append(_open(command))
+        return True
+
+    def poll(self) -> list[JobRecord]:
+        """The members that ended, those of which a rank failed among them; each batch that is ready is started."""
+        self._batch += 1
+        before = [running.record for running in self._running]
+        for running in list(self._running):
+            codes = running.exit_codes()
+            if any(code not in (None, 0) for code in codes) or self._goes_on_in_vain(running):
+                self._end(running, "failed")
+            elif None not in codes:
+                self._end(running, "finished")
+        self._start_together()
+        still = [running.record for running in self._running]
+        return [record for record in before if record not in still]
+
+    def _goes_on_in_vain(self, running: _Running) -> bool:
+        """Whether a rank has failed a while ago, and yet the processes have not ended."""
+        if running.failed_since is None and self._starter.has_failed(running.attempt):
+            running.failed_since = time.monotonic()
+        return running.failed_since is not None and time.monotonic() - running.failed_since > GRACE_S
+
+    def _start_together(self) -> None:
+        """Every batch of members whose ranks are all ready has been told when to start."""
+        waiting = [running for running in self._running if not running.started]
+        for batch in {running.batch for running in waiting}:
+            together = [running for running in waiting if running.batch == batch]
+            if all(is_ready(running.attempt, len(running.record.job.ranks)) for running in together):
+                delay_s = self._starter.start_delay_s(together[0].record)
+                tell_start([running.attempt for running in together], delay_s)
+                for running in together:
+                    running.started = True
+
+    def num_running(self) -> int:
+        """Members whose processes run."""
+        return len(self._running)
+
+    def cancel(self) -> None:
+        """All processes have ended, SIGTERM first, SIGKILL after a grace; each member's end is recorded."""
+        for running in self._running:
+            running.ending = running.ending or "stopped"
+        _stop_all([process for running in self._running for process in running.processes])
+        failure: OSError | None = None
+        for running in list(self._running):
+            try:
+                self._record_end(running)
+            except OSError as error:  # one record that cannot be written must not cost the others theirs
+                failure = error
+        if failure is not None:
+            raise failure
+
+    def queue(self, folder: RunFolder) -> dict[int, QueueState]:
+        """Nothing: there is no queue but our own."""
+        return {}
+
+    def _end(self, running: _Running, state: End) -> None:
+        running.ending, running.codes_at_first = state, running.exit_codes()
+        _stop_all(running.processes)
+        self._record_end(running)
+
+    def _record_end(self, running: _Running) -> None:
+        """exit.json says how the member ended; only then is the member forgotten."""
+        reason = None
+        if running.ending == "failed":
+            reason = self._starter.explain(running.record, running.attempt, running.codes_at_first)
+        elif running.ending == "stopped":
+            reason = "stopped with the run"
+        codes = running.exit_codes()
+        if DISK_FULL in codes:
+            self.broken = "the disk is full"
+        assert running.ending is not None
+        named = {command.name: code for command, code in zip(running.commands, codes, strict=False)}
+        record_end(running.record, running.attempt, running.ending, reason, exit_codes=named)
+        self._running.remove(running)
+
+
+def _open(command: ProcessCommand) -> subprocess.Popen[bytes]:
+    """The program, output to its log, in a session of its own so that Ctrl-C reaches only us."""
+    with command.log.open("wb") as log:
+        return subprocess.Popen(
+            command.argv,
+            env={**os.environ, **command.environment},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            # It calls the kernel alone, so it needs no lock that another thread may have held when the process forked.
+            preexec_fn=None if command.sees_to_its_end else ending_with_us(signal.SIGTERM, STOPPED),
+        )
+
+
+def _stop_all(processes: list[subprocess.Popen[bytes]]) -> None:
+    for process in processes:
+        if process.poll() is None:
+            process.terminate()
+    deadline = time.monotonic() + GRACE_S
+    for process in processes:
+        try:
+            process.wait(max(0.0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
