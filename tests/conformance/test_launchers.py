@@ -8,6 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.by_mpi import AS_ROOT, require_mpirun
 from trainmark.plan.resolve import Choices, resolve_config
 from trainmark.spec.job_record import JobRecord
 from trainmark.spec.plan import Job, Rank
@@ -44,6 +45,7 @@ def recorder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("recorder") / "python"
     path.write_text(
         '#!/bin/bash\nrank=$6\n[ "$rank" = slurm ] && rank=$SLURM_PROCID\n'
+        '[ "$rank" = mpi ] && rank=${OMPI_COMM_WORLD_RANK:-$PMI_RANK}\n'
         'printf "%s\\0" "$@" "threads=$OMP_NUM_THREADS" >"$(dirname "$0")/called-$rank"\n'
     )
     srun = path.with_name("srun")
@@ -54,13 +56,15 @@ def recorder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def words_of(name: str, folder: Path, recorder: Path) -> list[list[str]]:
-    """What each worker is called with when bash runs the launcher's script for a run in `folder`."""
+    """What each worker is called with when bash runs the launcher's script for a run in `folder`; mpirun is real."""
+    if name == "mpi":
+        require_mpirun()
     for old in recorder.parent.glob("called-*"):
         old.unlink()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "executable", str(recorder))
         script = script_of(name, str(folder))
-    environment = {"PATH": f"{recorder.parent}:/usr/bin:/bin"}
+    environment = {"PATH": f"{recorder.parent}:/usr/bin:/bin", **AS_ROOT}
     done = subprocess.run(["/bin/bash"], input=script.encode(), capture_output=True, env=environment, cwd="/")
     assert (done.returncode, done.stderr, done.stdout) == (0, b"", b"")
     called = sorted(recorder.parent.glob("called-*"))

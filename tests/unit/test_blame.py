@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from trainmark.launch.blame import explain_failure
+from trainmark.launch.blame import explain_failure, explain_mpirun
 from trainmark.spec.run_folder import AttemptFolder
 
 
@@ -44,3 +44,53 @@ def test_an_abort_that_follows_from_a_peers_error_is_not_the_cause(tmp_path: Pat
 def test_an_abort_is_the_cause_when_the_peers_only_lost_a_connection(tmp_path: Path) -> None:
     folder = attempt(tmp_path, r1=(4.9, "RuntimeError: Connection reset by peer"))
     assert explain_failure(folder, [-6, 1]).startswith("rank 0 killed by signal 6 (SIGABRT)")
+
+
+def began(folder: AttemptFolder, *ranks: int, finished: bool = False) -> None:
+    """These ranks have events, and no word of their end but a good one."""
+    for rank in ranks:
+        kinds = ["rank_started", "finished"] if finished else ["rank_started"]
+        folder.rank_events(rank).write_text("".join(json.dumps({"kind": kind}) + "\n" for kind in kinds))
+
+
+def test_under_mpirun_a_ranks_own_error_is_the_cause_and_not_the_end_that_mpirun_gave_the_others(
+    tmp_path: Path,
+) -> None:
+    stopped = "stopped by SIGTERM"
+    folder = attempt(
+        tmp_path, r0=(4.0, stopped), r1=(4.9, "ValueError: bad sample"), r2=(4.8, "Connection closed by peer")
+    )
+    assert explain_mpirun(folder, 3, 1).startswith("rank 1 failed: ValueError: bad sample (log: ")
+
+
+def test_under_mpirun_the_one_rank_that_says_nothing_was_killed(tmp_path: Path) -> None:
+    folder = attempt(tmp_path, r0=(5.0, "stopped by SIGTERM"), r2=(5.0, "RuntimeError: Connection reset by peer"))
+    began(folder, 1)
+    log = tmp_path / "rank-1.log"
+    # Open MPI adds 128 to the signal; Hydra's 9 may be a signal or an exit code.
+    killed = "killed by signal 9 (SIGKILL); the machine may have run out of memory, or somebody killed it"
+    assert explain_mpirun(folder, 3, 137) == f"rank 1 {killed} (log: {log})"
+    assert explain_mpirun(folder, 3, 9) == f"rank 1 ended without a word; mpirun ended with exit code 9 (log: {log})"
+
+
+def test_under_mpirun_several_silent_ranks_are_all_named(tmp_path: Path) -> None:
+    folder = attempt(tmp_path)
+    began(folder, 0, 2)
+    began(folder, 1, finished=True)
+    words = "ranks 0, 2 ended without a word; mpirun ended with exit code 9"
+    assert explain_mpirun(folder, 3, 9) == f"{words} (log: {tmp_path / 'mpirun.log'})"
+
+
+def test_what_mpirun_passes_on_of_a_full_disk_is_understood(tmp_path: Path) -> None:
+    folder = attempt(tmp_path, r1=(5.0, "stopped by SIGTERM"))
+    assert explain_mpirun(folder, 2, 28).startswith("a rank ended: no space left where the run is stored")
+
+
+def test_an_mpirun_that_ended_before_any_rank_began_is_named_with_its_log(tmp_path: Path) -> None:
+    told = explain_mpirun(attempt(tmp_path), 2, 213)
+    assert told == f"mpirun ended with exit code 213 (log: {tmp_path / 'mpirun.log'})"
+
+
+def test_an_mpirun_that_went_on_without_a_rank_is_said_to_have_been_ended(tmp_path: Path) -> None:
+    told = explain_mpirun(attempt(tmp_path), 2, None)
+    assert told == f"mpirun went on and was ended (log: {tmp_path / 'mpirun.log'})"

@@ -6,8 +6,10 @@ from trainmark.spec.event import Event, read_events
 from trainmark.spec.exit_codes import DISK_FULL, FAILED, explain_exit
 from trainmark.spec.run_folder import AttemptFolder
 
-# What a rank says when its peer has gone: never the cause itself.
+# What a rank says when its peer has gone, or when it was told to end because of that: never the cause itself.
 LOST_PEER = ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "NCCL", "Gloo", "gloo")
+TOLD_TO_END = "stopped by SIGTERM"
+SIGNALLED = 128  # what a shell, and Open MPI's mpirun, add to the number of the signal that ended a program
 
 
 def explain_failure(attempt: AttemptFolder, exit_codes: list[int | None]) -> str:
@@ -30,17 +32,45 @@ def first_error(attempt: AttemptFolder, num_ranks: int) -> str | None:
     return f"rank {rank} failed: {event['error']} (log: {attempt.rank_log(rank)})"
 
 
+def explain_mpirun(attempt: AttemptFolder, num_ranks: int, exit_code: int | None) -> str:
+    """One line: the rank that failed first, where only mpirun's own exit code is known; None: it had to be ended."""
+    told = {rank: event for rank in range(num_ranks) if (event := _failure(attempt, rank))}
+    if any(_is_cause(event) for event in told.values()):
+        return first_error(attempt, num_ranks) or ""
+    if exit_code == DISK_FULL:  # then words could not be written, but mpirun passes on what a rank ended with
+        return f"a rank ended: {explain_exit(DISK_FULL)} (log: {attempt.mpirun_log})"
+    how = f"mpirun {explain_exit(exit_code)}" if exit_code else "mpirun went on and was ended"
+    silent = [rank for rank in range(num_ranks) if _began(attempt, rank) and rank not in told]
+    if len(silent) != 1:
+        who = f"ranks {', '.join(map(str, silent))} ended without a word; " if silent else ""
+        return f"{who}{how} (log: {attempt.mpirun_log})"
+    if exit_code is not None and exit_code > SIGNALLED:
+        how = explain_exit(SIGNALLED - exit_code)
+        return f"rank {silent[0]} {how} (log: {attempt.rank_log(silent[0])})"
+    return f"rank {silent[0]} ended without a word; {how} (log: {attempt.rank_log(silent[0])})"
+
+
 def _first_to_fail(attempt: AttemptFolder, codes: dict[int, int]) -> int:
     # Killed by a signal, or out of disk space: nobody else did that. An abort may follow from a peer's error.
     killed = [rank for rank, code in codes.items() if (code < 0 and code != -signal.SIGABRT) or code == DISK_FULL]
     events = {rank: event for rank in codes if (event := _failure(attempt, rank))}
-    own = {rank: event for rank, event in events.items() if not any(word in event["error"] for word in LOST_PEER)}
+    own = {rank: event for rank, event in events.items() if _is_cause(event)}
     aborted = [rank for rank, code in codes.items() if code == -signal.SIGABRT]
     if killed:
         return killed[0]
     if own:
         return min(own, key=lambda rank: float(own[rank]["wall_s"]))
     return next(iter(aborted or sorted(events, key=lambda rank: float(events[rank]["wall_s"])) or codes))
+
+
+def _is_cause(failure: Event) -> bool:
+    return not any(word in failure["error"] for word in (*LOST_PEER, TOLD_TO_END))
+
+
+def _began(attempt: AttemptFolder, rank: int) -> bool:
+    """Whether the rank got as far as having events, and did not end well."""
+    path = attempt.rank_events(rank)
+    return path.exists() and not any(event["kind"] == "finished" for event in read_events(path)[0])
 
 
 def _failure(attempt: AttemptFolder, rank: int) -> Event | None:

@@ -37,6 +37,16 @@ def rank_environment(launch: LaunchConfig, rank: Rank) -> dict[str, str]:
     return variables
 
 
+def shared_environment(launch: LaunchConfig, ranks: tuple[Rank, ...]) -> dict[str, str]:
+    """The variables that all ranks of a member have alike, for who can set them but once.
+
+    Accelerators are left out: each rank chooses its own. Threads are, where slots have unlike numbers of cores: then
+    libraries take as many as the rank has cores.
+    """
+    each = [rank_environment(launch, rank._replace(accelerator=None)) for rank in ranks]
+    return {name: value for name, value in each[0].items() if all(of_rank.get(name) == value for of_rank in each)}
+
+
 def _allocator(name: Literal["keep", "system", "tcmalloc", "jemalloc"] | None) -> dict[str, str]:
     assert name is not None, "the plan has filled it in"
     if name == "keep":

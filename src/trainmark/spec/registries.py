@@ -144,6 +144,7 @@ LAUNCHERS = Registry(
     "launcher",
     {
         "local": "trainmark.launch.local:launcher",
+        "mpi": "trainmark.launch.mpi:launcher",
         "slurm": "trainmark.launch.slurm.launcher:SlurmLauncher",
     },
     group="trainmark.launchers",

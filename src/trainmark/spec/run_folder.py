@@ -36,6 +36,16 @@ class AttemptFolder:
         """What a rank printed."""
         return self.path / f"rank-{rank}.log"
 
+    @property
+    def mpirun_log(self) -> Path:
+        """What mpirun printed, and ranks before they had a log of their own."""
+        return self.path / "mpirun.log"
+
+    @property
+    def failed(self) -> Path:
+        """Marks that a rank has failed, where nobody sees the exit codes of single ranks."""
+        return self.path / "failed"
+
     def rank_events(self, rank: int) -> Path:
         """What a rank measured, one JSON object a line."""
         return self.events / f"rank-{rank}.jsonl"

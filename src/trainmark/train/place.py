@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from trainmark.machine.affinity import pin_to
 from trainmark.machine.topology import read_topology
@@ -10,10 +11,22 @@ from trainmark.spec.job_record import JobRecord
 from trainmark.spec.plan import Rank
 from trainmark.spec.units import show_cores
 
-# Who tells a process its rank and the number of ranks: the first pair of variables that is there.
+
+class Teller(NamedTuple):
+    """The variables by which a process is told its rank, the number of ranks, and its number on its node."""
+
+    rank: str
+    size: str
+    rank_of_node: str | None = None
+
+
+# Who tells: the first whose variable is there. Open MPI's mpirun, then Hydra and what is made from it.
 TELLERS = {
-    "slurm": (("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),),
-    "mpi": (("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"), ("PMI_RANK", "PMI_SIZE")),
+    "slurm": (Teller("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),),
+    "mpi": (
+        Teller("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"),
+        Teller("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"),
+    ),
 }
 
 
@@ -21,19 +34,27 @@ def find_own_rank(told: str, ranks: tuple[Rank, ...], environment: Mapping[str, 
     """The rank that `told` names: by its number, or by who tells it."""
     if told.isdigit():
         return ranks[int(told)]
-    for own, total in TELLERS[told]:
-        if own in environment:
-            number, size = int(environment[own]), int(environment.get(total, len(ranks)))
-            if size != len(ranks):
-                raise PlanError(
-                    f"{told} started {size} processes, but the member has {len(ranks)} workers. "
-                    "Start it by the job.sh of the run's folder."
-                )
-            return ranks[number]
-    raise PlanError(
-        f"This process should learn its rank from {told}, but none of {', '.join(own for own, _ in TELLERS[told])} is "
-        "set. Start it by the job.sh of the run's folder."
-    )
+    teller = next((each for each in TELLERS[told] if each.rank in environment), None)
+    if teller is None:
+        raise PlanError(
+            f"This process should learn its rank from {told}, but none of "
+            f"{', '.join(each.rank for each in TELLERS[told])} is set. Start it by the job.sh of the run's folder."
+        )
+    size = int(environment.get(teller.size, len(ranks)))
+    if size != len(ranks):
+        raise PlanError(
+            f"{told} started {size} processes, but the member has {len(ranks)} workers. "
+            "Start it by the job.sh of the run's folder."
+        )
+    rank = ranks[int(environment[teller.rank])]
+    if teller.rank_of_node is not None:
+        on_node = int(environment.get(teller.rank_of_node, rank.rank_of_node))
+        if on_node != rank.rank_of_node:
+            raise PlanError(
+                f"{told} made rank {rank.rank} number {on_node} of its node, but the plan made it number "
+                f"{rank.rank_of_node}: two ranks would share cores. Start it by the job.sh of the run's folder."
+            )
+    return rank
 
 
 def take_place(rank: Rank, record: JobRecord, *, told_by: str) -> Rank:
@@ -42,6 +63,9 @@ def take_place(rank: Rank, record: JobRecord, *, told_by: str) -> Rank:
         _choose_accelerator(rank)
         if record.site.slurm.binding == "slurm":
             rank = rank._replace(cores=_bound_cores(rank, record.job.ranks))
+    elif told_by == "mpi" and rank.accelerator is not None:
+        # As launch/environment.py does where each rank can be given variables of its own.
+        os.environ |= {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": str(rank.accelerator)}
     pin_to(rank.cores)
     return rank
 

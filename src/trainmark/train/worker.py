@@ -5,16 +5,18 @@ import os
 import signal
 import sys
 import traceback
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
-from trainmark.machine.orphans import end_with_parent
+from trainmark.machine.orphans import end_with_parent, watch_parent
 from trainmark.machine.storage import is_disk_full
 from trainmark.spec.errors import StorageError, TrainmarkError
 from trainmark.spec.exit_codes import DISK_FULL, FAILED, STOPPED
 from trainmark.spec.job_record import read_job_record
 from trainmark.train.end_request import EndRequest
 from trainmark.train.event_log import EventLog
+from trainmark.train.own_log import print_into
 from trainmark.train.place import find_own_rank, take_place
 
 
@@ -32,17 +34,24 @@ def main(argv: list[str] | None = None) -> None:
     request = EndRequest()
     signal.signal(signal.SIGUSR2, request.note)
     log: EventLog | None = None
+    mark: Path | None = None
     try:
         record = read_job_record(arguments.job)
+        attempt = record.folder.attempt(record.job.member, arguments.attempt)
+        mark = attempt.failed if arguments.rank == "mpi" else None
         rank = find_own_rank(arguments.rank, record.job.ranks, os.environ)
-        log = EventLog(record.folder.attempt(record.job.member, arguments.attempt).rank_events(rank.rank))
+        if arguments.own_log:
+            print_into(attempt.rank_log(rank.rank))
+        log = EventLog(attempt.rank_events(rank.rank))
         rank = take_place(rank, record, told_by=arguments.rank)  # before torch is imported: threads inherit the cores
+        if arguments.rank == "mpi":
+            watch_parent(STOPPED)
         from trainmark.train.member import train_member
 
         train_member(record, rank, arguments.attempt, log, request, waits_for_start=arguments.wait_for_start)
         log.write("finished")
     except BaseException as error:  # noqa: BLE001  whatever ends a rank must reach the record
-        _end(error, log)
+        _end(error, log, mark)
 
 
 def _parse(argv: list[str] | None) -> argparse.Namespace:
@@ -53,6 +62,7 @@ def _parse(argv: list[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--attempt", type=int, required=True, help="which try at the member this is, from 1")
     parser.add_argument("--wait-for-start", action="store_true", help="wait until the launcher names the moment")
+    parser.add_argument("--own-log", action="store_true", help="print into the attempt's rank-R.log")
     parser.add_argument("--supervised-by", type=int, metavar="PID", help="end when this launcher dies")
     return parser.parse_args(argv)
 
@@ -62,12 +72,15 @@ def _on_sigterm(signum: int, frame: FrameType | None) -> None:
     raise StoppedError
 
 
-def _end(error: BaseException, log: EventLog | None) -> None:
+def _end(error: BaseException, log: EventLog | None, mark: Path | None) -> None:
     """Leaves the error in the events and the log, and ends at once: cleaning up a broken process group can hang."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     code = _exit_code(error)
     text = "".join(traceback.format_exception(error))
     message = "stopped by SIGTERM" if code == STOPPED else _one_line(error)
+    if mark is not None:
+        with suppress(OSError):
+            mark.touch()
     try:
         sys.stderr.write(f"trainmark: {message}\n" if isinstance(error, TrainmarkError) else text)
         if log is not None:

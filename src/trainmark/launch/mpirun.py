@@ -1,0 +1,75 @@
+"""Mpirun: the program that starts a member's ranks on its nodes, and how each of its makers wants to be told."""
+
+import shutil
+import subprocess
+from collections import Counter
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+from trainmark.spec.errors import PlanError
+from trainmark.spec.plan import Rank
+
+PROGRAMS = ("mpirun", "mpiexec")
+TIMEOUT_S = 30.0
+THIS_MACHINE = "localhost"
+
+
+class Mpirun(NamedTuple):
+    """The program's path, and whose it is: Hydra is that of MPICH and of what is made from it."""
+
+    program: str
+    flavour: Literal["open-mpi", "hydra"]
+
+
+def find_mpirun() -> Mpirun:
+    """The first one on PATH; an error if there is none, or one that nobody here knows."""
+    program = next((path for name in PROGRAMS if (path := shutil.which(name))), None)
+    if program is None:
+        raise PlanError(
+            "The launcher 'mpi' needs mpirun, but there is none on PATH. "
+            "Load your MPI module, install one (Debian: openmpi-bin), or choose --launcher local."
+        )
+    said = _version(program)
+    if "(Open MPI)" in said or "Open RTE" in said:
+        return Mpirun(program, "open-mpi")
+    if "HYDRA" in said:
+        return Mpirun(program, "hydra")
+    raise PlanError(
+        f"{program} calls itself '{said.strip().split(chr(10))[0]}', but the launcher 'mpi' knows Open MPI and MPICH's "
+        "Hydra. Put one of them first on PATH, or choose --launcher local."
+    )
+
+
+def _version(program: str) -> str:
+    try:
+        done = subprocess.run(
+            [program, "--version"], capture_output=True, text=True, timeout=TIMEOUT_S, stdin=subprocess.DEVNULL
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise PlanError(f"'{program} --version' did not work: {error}. Mend it, or choose --launcher local.") from None
+    return done.stdout + done.stderr
+
+
+def hosts_of(ranks: Sequence[Rank], *, is_this_machine: bool) -> dict[str, int]:
+    """How many ranks each node has, in the order of the ranks."""
+    return {THIS_MACHINE: len(ranks)} if is_this_machine else dict(Counter(rank.node for rank in ranks))
+
+
+def mpirun_words(mpirun: Mpirun, hosts: dict[str, int]) -> list[str]:
+    """What stands before a rank's own command: so many ranks on each host, in this order, bound to nothing.
+
+    The plan has given each rank its cores, which the rank binds itself to and checks. A binding by mpirun could only
+    contradict it: it is the n-th core of the node for the n-th rank of *this* mpirun, and members side by side on one
+    node, each with an mpirun of its own, would all be bound to the first cores.
+
+    By slot, Open MPI fills a host before the next one gets ranks, as the plan numbers them; Hydra always does. How many
+    a host takes is the plan's to say, also where a scheduler was asked for fewer tasks (OVERSUBSCRIBE).
+    """
+    listed = ",".join(f"{host}:{count}" for host, count in hosts.items())
+    ranks = str(sum(hosts.values()))
+    if mpirun.flavour == "open-mpi":
+        mapping = ["--map-by", "slot:OVERSUBSCRIBE", "--bind-to", "none"]
+        return [mpirun.program, "--host", listed, *mapping, "-np", ranks]
+    # Inside a job of Slurm, Hydra would ask srun for this very machine by the name localhost.
+    local = ["-launcher", "fork"] if list(hosts) == [THIS_MACHINE] else []
+    return [mpirun.program, *local, "-hosts", listed, "-bind-to", "none", "-n", ranks]

@@ -1,0 +1,106 @@
+"""mpirun is recognised by what it says of itself, told where ranks go, and given what all of them share."""
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from trainmark.launch.environment import shared_environment
+from trainmark.launch.mpi import ByMpirun
+from trainmark.launch.mpirun import Mpirun, find_mpirun, hosts_of, mpirun_words
+from trainmark.plan.mapping import map_members
+from trainmark.plan.resolve import resolve_config
+from trainmark.plan.scale import Scale
+from trainmark.spec.config import LaunchConfig
+from trainmark.spec.errors import PlanError
+from trainmark.spec.plan import Rank
+from trainmark.spec.site import NodeGroup, Site, Slot
+
+# What the programs print, as recorded from Debian 12's packages and Open MPI's and Intel's manuals.
+OPEN_MPI = "mpirun (Open MPI) 4.1.4\n\nReport bugs to http://www.open-mpi.org/community/help/\n"
+HYDRA = "HYDRA build details:\n    Version:                                 4.0.2\n    Process Manager:        pmi\n"
+INTEL = "Intel(R) MPI Library for Linux* OS, Version 2021.11 Build 20231005\nCopyright 2003-2023, Intel Corporation.\n"
+
+RANKS = (
+    Rank(0, "n1", 0, (0, 1), None),
+    Rank(1, "n1", 1, (2, 3), None),
+    Rank(2, "n2", 0, (0, 1), None),
+    Rank(3, "n2", 1, (2, 3), None),
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """All that PATH names."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    return tmp_path
+
+
+def put(folder: Path, name: str, said: str, code: int = 0) -> Path:
+    program = folder / name
+    program.write_text(f"#!/bin/sh\nprintf %s {shlex.quote(said)}\nexit {code}\n")
+    program.chmod(0o755)
+    return program
+
+
+@pytest.mark.parametrize(("said", "flavour"), [(OPEN_MPI, "open-mpi"), (HYDRA, "hydra")])
+@pytest.mark.parametrize("name", ["mpirun", "mpiexec"])
+def test_mpirun_is_known_by_its_own_words(folder: Path, name: str, said: str, flavour: str) -> None:
+    program = put(folder, name, said)
+    assert find_mpirun() == (str(program), flavour)
+
+
+def test_no_mpirun_is_one_line_that_says_what_to_do(folder: Path) -> None:
+    with pytest.raises(
+        PlanError, match=r"^The launcher 'mpi' needs mpirun, but there is none on PATH\..*openmpi-bin.*$"
+    ):
+        find_mpirun()
+
+
+def test_an_mpirun_of_another_maker_is_refused_by_name(folder: Path) -> None:
+    put(folder, "mpirun", INTEL)
+    with pytest.raises(
+        PlanError, match=r"calls itself 'Intel\(R\) MPI Library .* 20231005', but .*--launcher local\.$"
+    ):
+        find_mpirun()
+
+
+def test_a_program_that_cannot_be_run_is_refused(folder: Path) -> None:
+    put(folder, "mpirun", "").write_text("#!/no/such/shell\n")
+    with pytest.raises(PlanError, match=r"mpirun --version' did not work: .*Mend it, or choose --launcher local\.$"):
+        find_mpirun()
+
+
+def test_open_mpi_fills_hosts_in_the_order_of_the_ranks_and_binds_nothing() -> None:
+    words = mpirun_words(Mpirun("/opt/bin/mpirun", "open-mpi"), hosts_of(RANKS, is_this_machine=False))
+    assert shlex.join(words) == "/opt/bin/mpirun --host n1:2,n2:2 --map-by slot:OVERSUBSCRIBE --bind-to none -np 4"
+
+
+def test_hydra_is_told_the_same_in_its_own_words() -> None:
+    words = mpirun_words(Mpirun("/opt/bin/mpirun", "hydra"), hosts_of(RANKS, is_this_machine=False))
+    assert shlex.join(words) == "/opt/bin/mpirun -hosts n1:2,n2:2 -bind-to none -n 4"
+
+
+def test_the_one_node_of_a_site_is_this_machine_whatever_its_name() -> None:
+    here = hosts_of(RANKS[:2], is_this_machine=True)
+    assert here == {"localhost": 2}
+    words = mpirun_words(Mpirun("mpirun", "hydra"), here)
+    assert shlex.join(words) == "mpirun -launcher fork -hosts localhost:2 -bind-to none -n 2"
+
+
+def test_ranks_share_variables_but_neither_devices_nor_unlike_numbers_of_threads() -> None:
+    alike = shared_environment(LaunchConfig(allocator="keep"), tuple(r._replace(accelerator=r.rank) for r in RANKS))
+    assert alike["OMP_NUM_THREADS"] == "2"
+    assert alike["MALLOC_TRIM_THRESHOLD_"] == "-1"
+    assert not any(name.startswith("CUDA") for name in alike)
+    unlike = shared_environment(LaunchConfig(allocator="keep"), (RANKS[0], RANKS[1]._replace(cores=(2,))))
+    assert "OMP_NUM_THREADS" not in unlike
+    assert unlike["MALLOC_TRIM_THRESHOLD_"] == "-1"
+
+
+def test_cores_that_this_machine_lacks_are_refused_before_mpirun_is_started(folder: Path) -> None:
+    put(folder, "mpirun", OPEN_MPI)
+    site = Site(name="site", groups=(NodeGroup(slots=(Slot(cores=(4095,)),)),))
+    plan = map_members(Scale(members=1, workers=1, system_scale=1), site)
+    with pytest.raises(PlanError, match=r"The plan uses cores 4095, but this process may use only "):
+        ByMpirun().check(resolve_config([]), plan, site)
