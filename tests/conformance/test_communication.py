@@ -1,9 +1,13 @@
 """Every communication mode, in every communication precision, gives what arithmetic says, on 2 to 8 processes."""
 
+import functools
 import hashlib
 import io
 import itertools
 import multiprocessing
+import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -16,6 +20,8 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 from torch import Tensor, nn
 
+from tests.by_mpi import AS_ROOT, require_mpirun
+from tests.conftest import ROOT
 from trainmark.machine.sockets import tcp_bytes_sent
 from trainmark.spec.config import TrainConfig
 from trainmark.spec.registries import COMMUNICATION, COMMUNICATION_PRECISIONS
@@ -54,12 +60,23 @@ def joins_gradients(mode: str) -> bool:
 
 
 ALL_CASES = list(itertools.product(COMMUNICATION, COMMUNICATION_PRECISIONS))
-CASES = [(mode, precision) for mode, precision in ALL_CASES if precision != "powersgd" or mode == "allreduce"]
+
+
+def can_send(mode: str, precision: str) -> bool:
+    """Whether the plan lets the two go together."""
+    return mode == "allreduce" or precision == "fp32" or (precision != "powersgd" and mode != "mpi")
+
+
+CASES = [case for case in ALL_CASES if can_send(*case)]
 GRADIENT_CASES = [case for case in CASES if joins_gradients(case[0])]
 WEIGHT_CASES = [case for case in CASES if not joins_gradients(case[0])]
 # The other formats keep nothing from one step to the next.
 MEMORY_CASES = [case for case in GRADIENT_CASES if case[1] not in ("fp32", "fp16", "bf16")]
 SIZES = (2, 4, 6, 8)
+SIZES_OVER_MPI = (2, 3, 4)  # each is an mpirun of its own, whose processes share no imports
+SIZED_GRADIENT_CASES = [
+    (size, *case) for case in GRADIENT_CASES for size in (SIZES_OVER_MPI if case[0] == "mpi" else SIZES)
+]
 SIZES_OF_TRAINING = (2, 4)
 SIZES_OF_MEMORY = (2, 6)  # of what takes many steps: error feedback and going on from a state
 PATIENCE_S = 120
@@ -300,6 +317,8 @@ def work(rank: int, size: int, folder: Path) -> None:
     peers = Peers(rank, nodes, dist.group.WORLD, torch.device("cpu"))
     found: dict[Any, Any] = {}
     for mode, precision in CASES:
+        if mode == "mpi":
+            continue  # see `work_over_mpi`
         config = settings(mode, precision, averaging_steps=2)
         if (mode, precision) in GRADIENT_CASES:
             found[mode, precision] = check_gradients(peers, config)
@@ -317,6 +336,19 @@ def work(rank: int, size: int, folder: Path) -> None:
         found["replicas"] = check_replicas(peers)
         for every, precision in ((1, "fp32"), (3, "fp32"), (3, "int8")):
             found["averages", every, precision] = check_averages(peers, every, precision)
+    torch.save(found, folder / f"{rank}.pt")
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+def work_over_mpi(folder: Path) -> None:
+    """What a process does that mpirun has started."""
+    torch.set_num_threads(1)
+    rank, size = int(os.environ["OMPI_COMM_WORLD_RANK"]), int(os.environ["OMPI_COMM_WORLD_SIZE"])
+    dist.init_process_group("gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=size)
+    joined_gradients.BUCKET_MIB = 0.3  # several buckets
+    peers = Peers(rank, ("node",) * size, dist.group.WORLD, torch.device("cpu"))
+    found = {("mpi", "fp32"): check_gradients(peers, settings("mpi"))}
     torch.save(found, folder / f"{rank}.pt")
     dist.barrier()
     dist.destroy_process_group()
@@ -356,6 +388,25 @@ def run_to_end(size: int, folder: Path) -> None:
             pytest.fail(f"{size} workers did not end within {PATIENCE_S} s")
 
 
+@pytest.fixture(scope="module")
+def found_over_mpi(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], list[dict[Any, Any]]]:
+    """What each process of an mpirun of a size found; each runs once, when first asked for."""
+
+    @functools.cache
+    def find(size: int) -> list[dict[Any, Any]]:
+        folder = tmp_path_factory.mktemp(f"mpi-{size}")
+        hosts = ["--host", f"localhost:{size}", "--bind-to", "none"]
+        command = [require_mpirun(), *hosts, "-np", str(size), sys.executable, "-m", __name__, str(folder)]
+        variables = {"GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", **AS_ROOT}
+        done = subprocess.run(
+            command, cwd=ROOT, env=os.environ | variables, capture_output=True, text=True, timeout=PATIENCE_S
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return [torch.load(folder / f"{rank}.pt") for rank in range(size)]
+
+    return find
+
+
 def of_case(found: Any, size: int, mode: str, precision: str) -> list[dict[str, Any]]:
     """What each process found in that case."""
     return [process[mode, precision] for process in found(size)]
@@ -366,16 +417,17 @@ def tolerance_of(precision: str) -> float:
 
 
 @pytest.mark.parametrize(("mode", "precision"), sorted(set(ALL_CASES) - set(CASES)))
-def test_only_allreduce_sends_low_rank_factors(mode: str, precision: str) -> None:
+def test_a_mode_refuses_what_it_cannot_send(mode: str, precision: str) -> None:
     """The words for users are the plan's: tests/unit/test_compatible.py."""
     with pytest.raises(AssertionError, match="the plan has checked it"):
         build(ALONE, settings(mode, precision))
 
 
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize(("mode", "precision"), GRADIENT_CASES)
-def test_joined_gradients_are_the_mean_over_all_workers(found: Any, size: int, mode: str, precision: str) -> None:
-    results = of_case(found, size, mode, precision)
+@pytest.mark.parametrize(("size", "mode", "precision"), SIZED_GRADIENT_CASES)
+def test_joined_gradients_are_the_mean_over_all_workers(
+    found: Any, found_over_mpi: Any, size: int, mode: str, precision: str
+) -> None:
+    results = of_case(found_over_mpi if mode == "mpi" else found, size, mode, precision)
     assert len({result["first_bits"] for result in results}) == 1
     # On its way a value is written at most P times, and once more as a mean; no partial mean exceeds the largest.
     # Low-rank factors begin with the third step.
@@ -383,6 +435,12 @@ def test_joined_gradients_are_the_mean_over_all_workers(found: Any, size: int, m
     assert results[0]["first_error"] <= expected
     if precision in ("fp16", "bf16", "int8"):
         assert results[0]["first_error"] > 1e-6  # it was compressed
+
+
+def test_two_workers_have_the_same_gradients_over_mpi_and_over_gloo_bit_by_bit(found: Any, found_over_mpi: Any) -> None:
+    over_mpi = of_case(found_over_mpi, 2, "mpi", "fp32")
+    over_gloo = of_case(found, 2, "allreduce", "fp32")
+    assert {result["first_bits"] for result in over_mpi} == {result["first_bits"] for result in over_gloo}
 
 
 @pytest.mark.parametrize("size", SIZES_OF_MEMORY)
@@ -525,3 +583,7 @@ def test_a_worker_alone_takes_plain_steps(mode: str) -> None:
     communicator.load(communicator.state())
     if mode == "allreduce":
         assert communicator.facts() == {}
+
+
+if __name__ == "__main__":
+    work_over_mpi(Path(sys.argv[1]))

@@ -1,6 +1,8 @@
 """Choices that cannot go together are refused by the plan, with the reason and the nearest valid choice."""
 
+import importlib
 import re
+import sys
 
 import pytest
 
@@ -9,6 +11,7 @@ from trainmark.plan.resolve import parse_setting, resolve_config
 from trainmark.spec.config import RunConfig
 from trainmark.spec.errors import PlanError
 from trainmark.spec.site import NodeGroup, Site, Slot
+from trainmark.spec.slurm_site import SlurmSite
 
 CPUS = Site(name="cpus", groups=(NodeGroup(slots=tuple(Slot(cores=(i,)) for i in range(8))),))
 GPUS = Site(name="gpus", groups=(NodeGroup(slots=tuple(Slot(cores=(i,), accelerator=i) for i in range(8))),))
@@ -19,6 +22,7 @@ def planned(site: Site, workers: int, *settings: str) -> RunConfig:
     return make_plan(resolve_config([parse_setting(text) for text in texts]), site)[0]
 
 
+OVER_MPI = "train.communication=mpi launch.launcher=mpi"
 REFUSED_ON_CPUS = [
     (2, "train.precision=int8 train.parallel=sharded", "int8 training", "train.parallel=data"),
     (5, "train.communication=torus-2d", "5 is prime", "--workers 6"),
@@ -43,6 +47,12 @@ REFUSED_ON_CPUS = [
     (2, "train.communication=parameter-server train.precision=fp16", "parameter server", "precision=bf16-mixed"),
     (2, "train.communication_precision=powersgd train.precision=fp16-mixed", "overflows", "precision=bf16-mixed"),
     (2, "train.communication=ring train.communication_precision=powersgd", "its own exchange", "=allreduce"),
+    (2, "train.communication=mpi", "the launcher 'local' starts them itself", "--launcher mpi"),
+    (2, "train.communication=mpi launch.launcher=slurm", "srun starts them without", 'slurm.mpi = "pmix"'),
+    (2, f"{OVER_MPI} train.communication_precision=fp16", "MPI adds up gradients in fp32", "precision=fp32"),
+    (2, f"{OVER_MPI} train.communication_precision=powersgd", "MPI adds up gradients in fp32", "precision=fp32"),
+    (2, f"{OVER_MPI} train.parallel=sharded", "gradients of data parallelism", "communication=allreduce"),
+    (1, OVER_MPI, "at least 2 workers", "--workers 2"),
     (1, "train.communication=ring", "at least 2 workers", "--workers 2"),
     (1, "train.parallel=sharded", "at least 2 workers", "train.parallel=data"),
     (1, "train.communication_precision=int8", "at least 2 workers", "communication_precision=fp32"),
@@ -94,6 +104,7 @@ def test_every_choice_that_a_refusal_offers_is_valid(workers: int, settings: str
     [
         (1, "train.memory_format=onednn", "is for CPUs"),
         (2, "train.cuda_graph=true", "2 workers exchange gradients"),
+        (2, OVER_MPI, "they lie on accelerators"),
         (1, "train.cuda_graph=true train.precision=fp16-mixed", "looks at the gradients"),
         (1, "train.cuda_graph=true train.offload=host", "leave the device"),
     ],
@@ -115,10 +126,28 @@ def test_what_a_gpu_cannot_do_is_refused(workers: int, settings: str, reason: st
         (2, "train.communication=parameter-server train.communication_precision=int8"),
         (2, "train.communication=local-sgd train.communication_precision=bf16"),
         (1, "train.offload=disk train.recompute=true"),
+        (2, OVER_MPI),
+        (2, f"{OVER_MPI} train.precision=fp16-mixed train.accumulation=2"),
     ],
 )
 def test_a_valid_combination_is_planned(workers: int, settings: str) -> None:
     planned(CPUS, workers, *settings.split())
+
+
+def test_gradients_go_over_mpi_in_slurms_jobs_where_the_site_names_a_way() -> None:
+    by_slurm = ("train.communication=mpi", "launch.launcher=slurm")
+    for slurm in (SlurmSite(mpi="pmix"), SlurmSite(starter="mpirun")):
+        planned(CPUS.model_copy(update={"slurm": slurm}), 2, *by_slurm)
+
+
+def test_a_missing_mpi4py_is_refused_with_how_to_install_it_unless_workers_have_a_python_of_their_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("sys.path", [path for path in sys.path if "site-packages" not in path])
+    importlib.invalidate_caches()
+    with pytest.raises(PlanError, match=r"which is not installed\. Install it: pip install 'trainmark\[mpi\]'"):
+        planned(CPUS, 2, *OVER_MPI.split())
+    planned(CPUS.model_copy(update={"python": "/opt/python"}), 2, *OVER_MPI.split())
 
 
 def test_a_model_whose_module_states_no_layers_is_not_split(monkeypatch: pytest.MonkeyPatch) -> None:

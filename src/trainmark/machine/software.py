@@ -9,7 +9,7 @@ from typing import Any
 
 import trainmark
 
-PACKAGES = ("torch", "numpy", "scipy", "pydantic", "nvidia-ml-py")
+PACKAGES = ("torch", "numpy", "scipy", "pydantic", "nvidia-ml-py", "mpi4py")
 
 # Only these variables are ever recorded: the environment of a user holds tokens and passwords.
 RECORDED_VARIABLES = (

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from trainmark.plan.by_mpi import reasons_against_mpi
 from trainmark.plan.device_defaults import FOR_BLOCKS, SCALED, differing, has_fixed_shapes, reasons_against_graph
 from trainmark.spec.config import RunConfig, TrainConfig
 from trainmark.spec.errors import PlanError
@@ -20,6 +21,7 @@ def check_compatible(config: RunConfig, workers: int, site: Site) -> None:
         *_arithmetic(train, site),
         *_stages(config, workers),
         *_groups(train, workers),
+        *reasons_against_mpi(config, site),
         *_wire(train),
         *_optimizer(train),
         *_memory(train, site),

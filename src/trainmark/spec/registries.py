@@ -110,6 +110,7 @@ COMMUNICATION = Registry(
         "ring": "trainmark.train.communication.ring:build",
         "hierarchical": "trainmark.train.communication.hierarchical:build",
         "torus-2d": "trainmark.train.communication.torus_2d:build",
+        "mpi": "trainmark.train.communication.mpi:build",
         "parameter-server": "trainmark.train.communication.parameter_server:build",
         "local-sgd": "trainmark.train.communication.local_sgd:build",
     },

@@ -15,6 +15,9 @@ from trainmark.train.stopwatch import Instant, Stopwatch
 
 BUCKET_MIB: float | None = None  # the library's: 1 MiB for the first bucket, 25 MiB for the others
 
+# What the kernel's counters say of an epoch, where they see what is sent.
+SENT = ("sent_bytes", "sent_intra_node_bytes", "sent_inter_node_bytes")
+
 
 class Join(Protocol):
     """How the gradients of a bucket become their mean over the peers."""
@@ -35,8 +38,10 @@ class Join(Protocol):
 class JoinedGradients:
     """Synchronous data parallelism: DistributedDataParallel, with `join` as its communication hook."""
 
-    def __init__(self, peers: Peers, join: Join | None) -> None:
+    def __init__(self, peers: Peers, join: Join | None, *, bytes_unseen: str | None = None) -> None:
+        """`bytes_unseen`: why the kernel's counters do not see what `join` sends, if so."""
         self._peers = peers
+        self._bytes_unseen = bytes_unseen
         self._join = join  # None: alone
         self._is_ordering = False
         self._watch = Stopwatch(peers.device)
@@ -68,8 +73,11 @@ class JoinedGradients:
         """Nothing to do: weights are the same after every step."""
 
     def facts(self) -> dict[str, Any]:
-        """Time from the end of the workers' own backward passes until all gradients were there."""
-        return {} if self._join is None else {"waited_s": self._watch.read()["waiting"]}
+        """Time from the end of the workers' own backward passes until all gradients were there; unseen bytes."""
+        if self._join is None:
+            return {}
+        unseen = {**dict.fromkeys(SENT), "sent_reason": self._bytes_unseen} if self._bytes_unseen else {}
+        return {"waited_s": self._watch.read()["waiting"], **unseen}
 
     def state(self) -> dict[str, Any]:
         """What a checkpoint must keep of this worker."""
