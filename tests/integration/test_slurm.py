@@ -155,3 +155,24 @@ def test_job_sh_can_be_submitted_by_hand(start: Any, cluster: Cluster, tmp_path:
     cluster.run("sbatch", f"--output={tmp_path}/by-hand.log", str(run.folder / "jobs/0000/job.sh"), "2")
     wait_until(lambda: (attempt / "done.json").exists(), seconds=120)
     assert "srun" in shlex.split((run.folder / "jobs/0000/job.sh").read_text(), comments=True)
+
+
+def test_mpirun_inside_a_job_trains_four_ranks_over_two_nodes_and_passes_on_the_warning_of_the_time_limit(
+    start: Any, cluster: Cluster, tmp_path: Path
+) -> None:
+    require_cluster("mpirun")
+    site = tmp_path / "site.toml"
+    site.write_text(f'{SITE.read_text()}starter = "mpirun"\n')
+    run = start(*MEDIUM, "--members", "1", "--workers", "4", "--set", "train.communication=mpi", site=site)
+    run.wait_for("epoch_stop")
+    hosts = [events_of(run.folder, rank=rank)[0]["host"] for rank in range(4)]
+    assert hosts[0] == hosts[1] != hosts[2] == hosts[3]
+    # What Slurm sends to the batch script before the limit, without waiting for the limit itself.
+    cluster.run("scancel", "--batch", "--signal=USR2", run.job_of(0))
+    code, result, errors = run.end()
+    assert code == 1, errors
+    assert "asked to end by SIGUSR2" in result["members"][0]["reason"]
+    resumed = run.resume()
+    assert states(resumed) == ["finished"]
+    assert resumed["members"][0]["restarted"]
+    assert "MPI" in resumed["metrics"]["communication_bytes_per_step"]["reason"]

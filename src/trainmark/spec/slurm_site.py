@@ -22,7 +22,9 @@ class SlurmSite(StrictSection):
     binding: Literal["slurm", "plan"] = Field(
         "slurm", description="slurm: ranks take the cores that srun binds them to; plan: the cores of their slot"
     )
-    starter: Literal["srun", "mpirun"] = Field("srun", description="what starts the ranks inside a job")
+    starter: Literal["srun", "mpirun", "mpiexec.hydra"] = Field(
+        "srun", description="what starts the ranks inside a job: srun, Open MPI's mpirun, or MPICH's"
+    )
     mpi: PlainWord | None = Field(None, description="PMI type of srun (srun --mpi), e.g. pmix; default: none")
     max_queued: int = Field(500, ge=1, description="members that may be queued or running at the same time")
     max_running: int | None = Field(None, ge=1, description="members that may run at the same time")

@@ -59,7 +59,7 @@ def find_own_rank(told: str, ranks: tuple[Rank, ...], environment: Mapping[str, 
 
 def take_place(rank: Rank, record: JobRecord, *, told_by: str) -> Rank:
     """The rank with the cores that it really has: its slot's, or those that Slurm has bound it to."""
-    if told_by == "slurm":
+    if record.config.launch.launcher == "slurm":
         _choose_accelerator(rank)
         if record.site.slurm.binding == "slurm":
             rank = rank._replace(cores=_bound_cores(rank, record.job.ranks))

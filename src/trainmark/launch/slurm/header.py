@@ -28,7 +28,8 @@ def header_lines(
         "threads-per-core": 1,  # cores of a plan are physical ones
         "mem": _memory(shape, group.memory_gib_per_slot),
         "gres": f"{group.gres}:{shape.ranks_per_node}" if shape.has_accelerators else None,
-        "signal": f"USR2@{slurm.warn_before_limit_s}",
+        # To the ranks of each step; an mpirun is told by the batch script.
+        "signal": f"{'' if slurm.starter == 'srun' else 'B:'}USR2@{slurm.warn_before_limit_s}",
         "open-mode": "append",
     }
     lines = [f"#SBATCH --{name}={value}" for name, value in options.items() if value is not None]

@@ -3,10 +3,10 @@
 import shlex
 import sys
 
-from trainmark.launch.commands import as_comment, worker_words
-from trainmark.launch.environment import rank_environment
-from trainmark.launch.slurm.header import escaped_output, header_lines, memory_of_ranks
+from trainmark.launch.commands import as_comment
+from trainmark.launch.slurm.header import header_lines, memory_of_ranks
 from trainmark.launch.slurm.shape import JobShape, shape_of_all, shape_of_member
+from trainmark.launch.slurm.start import start_lines
 from trainmark.launch.slurm.submission import Submission, Task
 from trainmark.spec.job_record import JobRecord
 from trainmark.spec.run_folder import RunFolder, member_name
@@ -40,9 +40,7 @@ def member_script(record: JobRecord) -> str:
         "  exit 75",
         "fi",
         *record.site.setup,
-        f"{_start(record, shape)} \\",
-        f"  {_worker(record)}",
-        "status=$?",
+        *start_lines(record, shape),
         'echo "$status" >"$folder/status"',
         'exit "$status"',
     ]
@@ -123,34 +121,6 @@ def _header(record: JobRecord, shape: JobShape, submission: Submission | None = 
         comment=submission.comment if submission else None,
         minutes=launch.time_limit_minutes or record.site.slurm.time_limit_minutes,
     )
-
-
-def _start(record: JobRecord, shape: JobShape) -> str:
-    """srun and its options, all of them explicit: what it inherits changes from version to version."""
-    slurm = record.site.slurm
-    words = [
-        "srun",
-        f"--nodes={shape.nodes}",
-        f"--ntasks={shape.ranks}",
-        f"--ntasks-per-node={shape.ranks_per_node}",
-        f"--cpus-per-task={shape.cores_per_rank}",
-        "--threads-per-core=1",
-        f"--cpu-bind={'cores' if slurm.binding == 'slurm' else 'none'}",
-        "--distribution=block:block",
-        "--kill-on-bad-exit=1",
-        f"--mpi={slurm.mpi or 'none'}",
-        "--export=ALL",
-    ]
-    folder = escaped_output(record.folder.job(record.job.member))
-    return f'{shlex.join(words)} --output={shlex.quote(folder)}/attempt-"$attempt"/rank-%t.log "$@"'
-
-
-def _worker(record: JobRecord) -> str:
-    environment = rank_environment(record.config.launch, record.job.ranks[0]._replace(accelerator=None))
-    variables = [f"{name}={value}" for name, value in environment.items()]
-    waits = record.config.launch.allocation == "one" and record.job.is_first_of_lane
-    words = ["env", *variables, *worker_words(record), "--rank", "slurm", *(["--wait-for-start"] if waits else [])]
-    return f'{shlex.join(words)} --attempt "$attempt"'
 
 
 def _start_gun(records: list[JobRecord], attempts: dict[int, int]) -> str:

@@ -61,6 +61,11 @@ def check_shapes(plan: Plan, site: Site, *, one_allocation: bool) -> None:
                 f"{len(job.ranks)} workers on {len(shares)} nodes do not share them evenly, as Slurm needs it. "
                 f"Choose --workers {len(job.ranks) - len(job.ranks) % len(shares)}."
             )
+    if one_allocation and site.slurm.starter != "srun":
+        raise PlanError(
+            f"In one allocation members are steps of srun, but the site starts ranks by {site.slurm.starter}. "
+            'Choose --set launch.allocation=per-member, or set slurm.starter = "srun" in the site file.'
+        )
     used = {site.groups.index(site.group_of(job.ranks[0].node)) for job in plan.jobs}
     if one_allocation and len(used) > 1:
         raise PlanError(

@@ -1,0 +1,62 @@
+"""The lines of a job that start a member's ranks: by srun, or by an mpirun that Slurm's job tells its nodes."""
+
+import shlex
+
+from trainmark.launch.commands import worker_words
+from trainmark.launch.environment import shared_environment
+from trainmark.launch.slurm.header import escaped_output
+from trainmark.launch.slurm.shape import JobShape
+from trainmark.spec.job_record import JobRecord
+
+
+def start_lines(record: JobRecord, shape: JobShape) -> list[str]:
+    """After these lines all ranks have ended, and `status` is their exit code."""
+    if record.site.slurm.starter == "srun":
+        return [f"{_srun(record, shape)} \\", f"  {_worker(record, 'slurm')}", "status=$?"]
+    # Slurm tells the batch script of the time limit; mpirun passes the signal on to its ranks.
+    return [
+        f"{_mpirun(record, shape)} \\",
+        f"  {_worker(record, 'mpi', '--own-log')} </dev/null &",
+        "mpirun=$!",
+        "trap 'kill -USR2 \"$mpirun\"' USR2",
+        'wait "$mpirun"',
+        "status=$?",
+        'while kill -0 "$mpirun" 2>/dev/null; do wait "$mpirun"; status=$?; done',
+    ]
+
+
+def _srun(record: JobRecord, shape: JobShape) -> str:
+    """srun and its options, all of them explicit: what it inherits changes from version to version."""
+    slurm = record.site.slurm
+    words = [
+        "srun",
+        f"--nodes={shape.nodes}",
+        f"--ntasks={shape.ranks}",
+        f"--ntasks-per-node={shape.ranks_per_node}",
+        f"--cpus-per-task={shape.cores_per_rank}",
+        "--threads-per-core=1",
+        f"--cpu-bind={'cores' if slurm.binding == 'slurm' else 'none'}",
+        "--distribution=block:block",
+        "--kill-on-bad-exit=1",
+        f"--mpi={slurm.mpi or 'none'}",
+        "--export=ALL",
+    ]
+    folder = escaped_output(record.folder.job(record.job.member))
+    return f'{shlex.join(words)} --output={shlex.quote(folder)}/attempt-"$attempt"/rank-%t.log "$@"'
+
+
+def _mpirun(record: JobRecord, shape: JobShape) -> str:
+    """mpirun fills node after node; ranks bind themselves, as under srun (why: launch/mpirun.py)."""
+    if record.site.slurm.starter == "mpirun":
+        words = ["mpirun", "--map-by", f"ppr:{shape.ranks_per_node}:node:OVERSUBSCRIBE", "--bind-to", "none"]
+        return shlex.join([*words, "-np", str(shape.ranks)])
+    words = ["mpiexec.hydra", "-bind-to", "none", "-ppn", str(shape.ranks_per_node)]
+    return shlex.join([*words, "-n", str(shape.ranks)])
+
+
+def _worker(record: JobRecord, told_by: str, *more: str) -> str:
+    variables = shared_environment(record.config.launch, record.job.ranks)
+    words = ["env", *(f"{name}={value}" for name, value in variables.items()), *worker_words(record)]
+    waits = record.config.launch.allocation == "one" and record.job.is_first_of_lane
+    words += ["--rank", told_by, *more, *(["--wait-for-start"] if waits else [])]
+    return f'{shlex.join(words)} --attempt "$attempt"'
