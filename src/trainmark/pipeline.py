@@ -1,6 +1,7 @@
 """The flow of one run: plan, stage, launch, collect, store. Each stage is one line here and one folder beside."""
 
 from collections.abc import Callable
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -8,7 +9,8 @@ from trainmark.collect.build import build_result, config_hash
 from trainmark.collect.progress import ProgressReader, read_progress
 from trainmark.data.bootstrap import write_bootstraps
 from trainmark.data.epochs import steps_per_epoch
-from trainmark.data.folders import Progress, make_missing, with_folder
+from trainmark.data.facts import differences, facts_of
+from trainmark.data.folders import Progress, make_missing, open_dataset
 from trainmark.launch.interrupts import interruptible
 from trainmark.launch.launcher import Launcher
 from trainmark.launch.supervise import run_jobs
@@ -24,12 +26,14 @@ from trainmark.spec.files import write_json, write_text
 from trainmark.spec.job_record import JobRecord, write_job_record
 from trainmark.spec.plan import Plan, plan_as_json
 from trainmark.spec.progress import MemberProgress
-from trainmark.spec.registries import DATASETS, LAUNCHERS
+from trainmark.spec.registries import LAUNCHERS
 from trainmark.spec.result import Result
 from trainmark.spec.run_folder import RunFolder
 from trainmark.spec.site import Site
 from trainmark.spec.stored_run import read_stored
+from trainmark.spec.workload import DataFacts
 from trainmark.store.runs import new_run_folder
+from trainmark.workloads.find import find_size
 
 SPACE_FOR_RECORDS = 4 * 2**20
 
@@ -58,8 +62,8 @@ def resume(folder: RunFolder, watch: Watch, making: Progress) -> Result:
 
 def stage(config: RunConfig, plan: Plan, site: Site, launcher: Launcher, runs_dir: Path) -> RunFolder:
     """A run folder with everything that the jobs need: config, plan, bootstraps, job records and scripts."""
-    dataset = DATASETS.load(config.dataset)
-    num_samples = dataset(dataset.Settings.model_validate(with_folder(config, runs_dir))).num_samples("train")
+    facts = facts_of(open_dataset(config, runs_dir))
+    num_samples = facts.num_train or 0
     check_space(runs_dir, needed_bytes=plan.members * num_samples + SPACE_FOR_RECORDS)
     with new_run_folder(runs_dir, config.workload, datetime.now(UTC)) as folder:
         audits = write_bootstraps(folder, config.ensemble.bootstrap, num_samples, config.seed, plan.members)
@@ -71,7 +75,7 @@ def stage(config: RunConfig, plan: Plan, site: Site, launcher: Launcher, runs_di
             write_text(folder.job_script(job.member), launcher.script(record))
         write_text(folder.config, config_text(config))
         write_text(folder.site, site_text(site))
-        write_json(folder.origin, _origin(config))
+        write_json(folder.origin, _origin(config, facts))
         write_json(folder.plan, plan_as_json(plan))  # last: a folder with a plan is a run that can be resumed
     return folder
 
@@ -139,10 +143,12 @@ def collect(folder: RunFolder) -> Result:
     return result
 
 
-def _origin(config: RunConfig) -> dict[str, object]:
+def _origin(config: RunConfig, facts: DataFacts) -> dict[str, object]:
+    unlike = differences(find_size(config.workload, config.size), config.dataset, facts)
     return {
         "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": describe_machine(),
         "software": describe_software(),
+        "data": {**asdict(facts), "unlike_the_size": unlike},
         "provenance": {"code_version": code_version(), "config_hash": config_hash(config)},
     }

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import Command
+from tests.conftest import Command, events_of
 
 SMALL = [
     *("--set", "train.epochs=2", "--set", "measure.ceiling_seconds=0.01", "--set", "train.batch_size=4"),
@@ -32,11 +32,18 @@ def test_two_detectors_learn_to_find_storms_and_fused_they_find_more(trainmark: 
     assert vflops["value"] == pytest.approx(value(result, "flops") * coefficient)
 
 
-def test_flops_count_the_proposals_that_training_had(trainmark: Command) -> None:
+def test_the_command_counts_what_the_run_counts_and_the_run_adds_the_proposals_that_training_had(
+    trainmark: Command, tmp_path: Path
+) -> None:
     done = trainmark("run", "extreme-weather", *SMALL, "--members", "1", "--workers", "2", "--json")
     assert done.returncode == 0, done.stderr
-    detail = json.loads(done.stdout)["metrics"]["flops"]["detail"]
-    counts = json.loads(trainmark("flops", "extreme-weather", "--input", "16x64x96", "--json").stdout)["conventions"]
+    result = json.loads(done.stdout)
+    detail = result["metrics"]["flops"]["detail"]
+    document = json.loads(trainmark("flops", "extreme-weather", "--json").stdout)
+    counted = next(e for e in events_of(tmp_path / "runs" / result["run_id"]) if e["kind"] == "model_ready")
+    assert document.items() <= counted.items()
+    assert document["input_shape"] == [16, 64, 96]
+    counts = document["conventions"]
     assert 0 < detail["proposals_per_image"] <= 32  # as many as are drawn of each image, at most
     for convention, count in counts.items():
         expected = count["training"] + detail["proposals_per_image"] * count["per_proposal"]["training"]
@@ -47,12 +54,25 @@ def test_data_made_by_command_are_checked_and_trained_on(trainmark: Command, tmp
     few = ("--set", "num_train=24", "--set", "num_eval=12")
     made = trainmark("data", "make", "extreme-weather", "--size", "tiny", "-o", "storms", *few)
     assert made.returncode == 0, made.stderr
-    assert "24 training and 12 evaluation samples in storms" in made.stdout
+    assert "24 training and 12 evaluation samples in storms" in made.stdout and "Note" not in made.stdout
     assert trainmark("data", "check", "extreme-weather", "storms").stdout == "Nothing is wrong with storms.\n"
     done = trainmark("run", "extreme-weather", *SMALL, "--members", "1", "--set", "data.path=storms", "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["config"]["data"]["path"] == str(tmp_path / "storms")
     assert not (tmp_path / "runs" / "data").exists()
+    assert not any("NOT the data" in warning for warning in json.loads(done.stdout)["warnings"])
+
+
+def test_small_data_for_the_full_size_are_made_and_checked_with_a_note(trainmark: Command) -> None:
+    few = ("--set", "num_train=2", "--set", "num_eval=1")
+    made = trainmark("data", "make", "extreme-weather", "--size", "full", "-o", "storms", *few)
+    checked = trainmark("data", "check", "extreme-weather", "storms", "--size", "full")
+    for done in (made, checked):
+        assert done.returncode == 0, done.stderr
+        assert "Note: These are not the data of extreme-weather in size full: simulated by trainmark; " in done.stdout
+        assert "images of 16 × 64 × 96, not 16 × 768 × 1152." in done.stdout
+    document = json.loads(trainmark("data", "check", "extreme-weather", "storms", "--size", "full", "--json").stdout)
+    assert document["problems"] == [] and "images of 16 × 64 × 96" in document["note"]
 
 
 def test_a_file_that_is_cut_off_is_named_by_run_and_by_check(trainmark: Command, tmp_path: Path) -> None:

@@ -38,6 +38,22 @@ def test_losses_are_the_same_for_any_number_of_readers(trainmark: Command, tmp_p
     assert losses[0] == losses[1] and len(losses[0]) >= 4
 
 
+def test_a_full_run_on_a_small_folder_says_in_its_result_that_these_are_not_imagenet(
+    trainmark: Command, pictures: Path
+) -> None:
+    done = trainmark("run", "--size", "full", "--set", f"data.path={pictures}", *IMAGENET)
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    unlike = [
+        *("5 classes, not 1,000", "60 training samples, not 1,281,167", "20 held-out samples, not 50,000"),
+        "images of 3 × 32 × 32, not 3 × 224 × 224",
+    ]
+    assert result["warnings"][0].startswith(
+        f"NOT the data of image-classification in size full: {'; '.join(unlike)}. Quality and VFLOPS cannot be compared"
+    )
+    assert result["provenance"]["data"]["unlike_the_size"] == unlike
+
+
 def test_an_image_that_is_cut_off_is_named_by_the_run_and_by_check(trainmark: Command, pictures: Path) -> None:
     broken = sorted(pictures.glob("train/*/*.JPEG"))[7]
     broken.write_bytes(broken.read_bytes()[:2000])

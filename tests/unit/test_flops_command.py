@@ -53,11 +53,21 @@ def test_people_see_totals_and_operators_and_layers_when_they_ask(capsys: pytest
     assert "2 Residual" in shown and "16 × 16 × 16" in shown
 
 
-@pytest.mark.parametrize("workload", list(WORKLOADS))
-def test_a_workload_is_counted_with_its_own_settings(workload: str, capsys: pytest.CaptureFixture[str]) -> None:
-    flops(workload, json=True)
-    size = WORKLOADS.load(workload).sizes["tiny"]
-    assert json.loads(capsys.readouterr().out) == count_model(size.model, size.model_settings)
+@pytest.mark.parametrize(
+    ("workload", "size", "shape"),
+    [
+        ("image-classification", "tiny", (3, 32, 32)),
+        ("image-classification", "cifar10", (3, 32, 32)),
+        ("image-classification", "pacs", (3, 224, 224)),
+        ("extreme-weather", "tiny", (16, 64, 96)),
+    ],
+)
+def test_a_workload_is_counted_with_its_own_settings_and_shape(
+    workload: str, size: str, shape: tuple[int, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    flops(workload, size, json=True)
+    record = WORKLOADS.load(workload).sizes[size]
+    assert json.loads(capsys.readouterr().out) == count_model(record.model, record.model_settings, shape)
 
 
 @pytest.mark.parametrize("shapes", [["3x8"], ["1x32x32"], ["3x32x32", "4x32x32"]])

@@ -129,7 +129,7 @@ def test_a_failed_member_is_not_counted_as_trained() -> None:
     assert value("time_to_train_all_s", measured) == pytest.approx(206 - 99)
     assert value("models_per_minute", measured) == pytest.approx(60 * 1 / 107)
     assert "member 1 failed: a reason" in find_warnings(
-        measured, {name: metric(name, measured) for name in METRICS}, {"members": []}
+        measured, {name: metric(name, measured) for name in METRICS}, {"members": []}, {}
     )
 
 
@@ -156,7 +156,7 @@ def test_peak_memory_is_the_largest_of_any_worker() -> None:
 
 def test_a_speed_above_the_ceiling_is_reported_as_a_bug() -> None:
     measured = written_run(written_member(0, ceiling=1000.0))
-    warnings = find_warnings(measured, {name: metric(name, measured) for name in METRICS}, {"members": []})
+    warnings = find_warnings(measured, {name: metric(name, measured) for name in METRICS}, {"members": []}, {})
     assert any("of the measured ceiling; one of the two figures is wrong" in warning for warning in warnings)
 
 

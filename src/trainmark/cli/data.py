@@ -35,15 +35,17 @@ def make(
     """
     from trainmark.cli.output import print_json, say_making
     from trainmark.data.folders import make_into
-    from trainmark.plan.dataset import find_stored_dataset
+    from trainmark.plan.dataset import find_stored_dataset, note_of_size
 
     dataset = find_stored_dataset(name, size, setting or [])
     make_into(dataset, folder, say_making())
     made = {split: dataset.num_samples(split) for split in ("train", "eval")}
+    note = note_of_size(name, size, dataset)
     if json:
-        print_json({"folder": str(folder), **made})
+        print_json({"folder": str(folder), **made, "note": note})
     else:
         typer.echo(f"{made['train']:,} training and {made['eval']:,} evaluation samples in {folder}")
+        _say_note(note)
         typer.echo(f"Next: trainmark run … --set data.path={folder}")
 
 
@@ -65,7 +67,7 @@ def check(
       trainmark data check imagenet /data/imagenet --json
     """
     from trainmark.cli.output import print_json
-    from trainmark.plan.dataset import find_stored_dataset
+    from trainmark.plan.dataset import find_stored_dataset, note_of_size
 
     dataset = find_stored_dataset(name, size, [*(setting or []), f"path={folder}"])
     problems: list[dict[str, Any]] = []
@@ -74,9 +76,17 @@ def check(
         if not json:
             where = "" if problem.index is None else f", sample {problem.index}"
             typer.echo(f"{problem.file}{where}: {problem.what}")
+    note = note_of_size(name, size, dataset)
     if json:
-        print_json({"folder": str(folder), "problems": problems})
-    elif not problems:
-        typer.echo(f"Nothing is wrong with {folder}.")
+        print_json({"folder": str(folder), "problems": problems, "note": note})
+    else:
+        if not problems:
+            typer.echo(f"Nothing is wrong with {folder}.")
+        _say_note(note)
     if problems:
         raise typer.Exit(1)
+
+
+def _say_note(note: str | None) -> None:
+    if note is not None:
+        typer.echo(f"Note: {note}")

@@ -13,7 +13,9 @@ def flops(
     size: Annotated[str, typer.Option(help="Size of the workload.")] = "tiny",
     shapes: Annotated[
         list[str] | None,
-        typer.Option("--input", help="Input shape, e.g. 3x224x224; several give a table. Default: the model's own."),
+        typer.Option(
+            "--input", help="Input shape, e.g. 3x224x224; several give a table. Default: the workload's or model's."
+        ),
     ] = None,
     layers: Annotated[bool, typer.Option("--layers", help="Show the model's layers too.")] = False,
     json: AsJson = False,
@@ -36,8 +38,8 @@ def flops(
     from trainmark.workloads.flops.count import count_model
     from trainmark.workloads.flops.input_shape import parse_shape
 
-    model, settings = _model_of(name, size)
-    wanted: list[tuple[int, ...] | None] = [parse_shape(shape) for shape in shapes] if shapes else [None]
+    model, settings, own_shape = _model_of(name, size)
+    wanted = [parse_shape(shape) for shape in shapes] if shapes else [own_shape]
     counts = [count_model(model, settings, shape) for shape in wanted]
     if json:
         print_json(counts[0] if len(counts) == 1 else {"model": model, "inputs": counts})
@@ -48,8 +50,9 @@ def flops(
             print_flops(count, layers=layers)
 
 
-def _model_of(name: str, size: str) -> tuple[str, Mapping[str, Any]]:
-    """A model, by its own name or a workload's, and its settings."""
+def _model_of(name: str, size: str) -> tuple[str, Mapping[str, Any], tuple[int, ...] | None]:
+    """A model, by its own name or a workload's, its settings, and the shape of the workload's samples."""
+    from trainmark.data.facts import own_shape
     from trainmark.spec.errors import UnknownNameError
     from trainmark.spec.registries import MODELS, WORKLOADS
     from trainmark.spec.registry import closest
@@ -57,10 +60,10 @@ def _model_of(name: str, size: str) -> tuple[str, Mapping[str, Any]]:
 
     if name in WORKLOADS:
         found = find_size(name, size)
-        return found.model, found.model_settings
+        return found.model, found.model_settings, own_shape(found)
     if name not in MODELS:
-        known = [*MODELS, *WORKLOADS]
+        known = sorted({*MODELS, *WORKLOADS})
         raise UnknownNameError(
             f"There is no model or workload '{name}'.{closest(name, known)} Known: {', '.join(known)}."
         )
-    return name, {}
+    return name, {}, None

@@ -47,8 +47,12 @@ def _result_of(folder: RunFolder, measured: Measured) -> Result:
         engine=_engine(measured),
         metrics=metrics,
         members=[_member_result(measured, member) for member in measured.members],
-        warnings=find_warnings(measured, metrics, read_json(folder.bootstrap_audit)),
-        provenance={**origin["provenance"], "dataset_fingerprint": _fingerprint(measured)},
+        warnings=find_warnings(measured, metrics, read_json(folder.bootstrap_audit), origin.get("data", {})),
+        provenance={
+            **origin["provenance"],
+            "dataset_fingerprint": _fingerprint(measured),
+            "data": origin.get("data", {}),
+        },
     )
 
 

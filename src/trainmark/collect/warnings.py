@@ -9,9 +9,12 @@ from trainmark.spec.result import Metric
 MOST_OF_OTHERS = 0.1  # of the time of a member's cores; below it lie the system's own tasks and the kernel's ticks
 
 
-def find_warnings(measured: Measured, metrics: dict[str, Metric], audit: dict[str, Any]) -> list[str]:
-    """One line each, with the next step where there is one."""
+def find_warnings(
+    measured: Measured, metrics: dict[str, Metric], audit: dict[str, Any], data: dict[str, Any]
+) -> list[str]:
+    """One line each, with the next step where there is one; `data` is what was known of them when the run began."""
     return [
+        *_other_data(measured, data),
         *_failed_members(measured),
         *_synthetic(measured),
         *_affinity(measured),
@@ -27,6 +30,17 @@ def find_warnings(measured: Measured, metrics: dict[str, Metric], audit: dict[st
         *_bootstrap(audit),
         *_idle(measured),
         *_lanes_not_side_by_side(measured),
+    ]
+
+
+def _other_data(measured: Measured, data: dict[str, Any]) -> list[str]:
+    unlike = data.get("unlike_the_size", [])
+    if not unlike or measured.is_synthetic:  # of which there is a warning, and no quality
+        return []
+    config = measured.config
+    return [
+        f"NOT the data of {config.workload} in size {config.size}: {'; '.join(unlike)}. Quality and VFLOPS cannot be "
+        "compared with its target, nor with other runs of that size."
     ]
 
 

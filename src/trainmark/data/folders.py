@@ -20,6 +20,12 @@ def with_folder(config: RunConfig, runs_dir: Path) -> dict[str, Any]:
     return {**config.data, "path": str(made_folder(config, runs_dir))} if is_made(config) else dict(config.data)
 
 
+def open_dataset(config: RunConfig, runs_dir: Path) -> Any:
+    """The run's dataset, where its data lie."""
+    kind = DATASETS.load(config.dataset)
+    return kind(kind.Settings.model_validate(with_folder(config, runs_dir)))
+
+
 def is_made(config: RunConfig) -> bool:
     """Whether the data are made by trainmark: the dataset lies on disk, and nobody said where."""
     return hasattr(DATASETS.load(config.dataset), "make") and config.data.get("path") is None

@@ -2,9 +2,10 @@
 
 from typing import Any
 
+from trainmark.data.facts import differences, facts_of
 from trainmark.plan.explain import Choices
 from trainmark.plan.resolve import parse_setting, validated
-from trainmark.spec.errors import ConfigError, UnknownNameError
+from trainmark.spec.errors import ConfigError, DataError, UnknownNameError
 from trainmark.spec.registries import DATASETS, WORKLOADS
 from trainmark.spec.registry import closest
 from trainmark.workloads.find import find_size
@@ -15,7 +16,7 @@ def dataset_named(name: str, size: str) -> str:
     if name in WORKLOADS:
         return find_size(name, size).dataset
     if name not in DATASETS:
-        known = [*WORKLOADS, *DATASETS]
+        known = sorted({*WORKLOADS, *DATASETS})
         raise UnknownNameError(
             f"There is no workload or dataset '{name}'.{closest(name, known)} Known: {', '.join(known)}."
         )
@@ -37,3 +38,15 @@ def find_stored_dataset(name: str, size: str, settings: list[str]) -> Any:
     for choice in chosen:
         values |= choice.values
     return kind(validated(kind.Settings, values, [Choices("the command line", {"data": values})], ("data",)))
+
+
+def note_of_size(name: str, size: str, dataset: Any) -> str | None:
+    """That the data are not those of the workload's size, which is no fault of theirs; None where they are."""
+    if name not in WORKLOADS:
+        return None
+    found = find_size(name, size)
+    try:
+        unlike = differences(found, found.dataset, facts_of(dataset))
+    except DataError:  # so broken that nobody can tell; the check says why
+        return None
+    return f"These are not the data of {name} in size {size}: {'; '.join(unlike)}." if unlike else None

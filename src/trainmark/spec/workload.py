@@ -7,6 +7,17 @@ from trainmark.spec.config import Setting
 
 
 @dataclass(frozen=True)
+class DataFacts:
+    """What data are by number; None where nothing is stated, or nobody can tell."""
+
+    num_train: int | None = None
+    num_eval: int | None = None
+    num_classes: int | None = None
+    sample_shape: tuple[int, ...] | None = None
+    is_simulated: bool = False
+
+
+@dataclass(frozen=True)
 class WorkloadSize:
     """One size of a workload. Parts are registry names, or "module:attribute" for a plug-in's own code."""
 
@@ -19,7 +30,8 @@ class WorkloadSize:
     recipe: Mapping[str, Setting]
     model_settings: Mapping[str, Setting] = field(default_factory=dict)
     data_settings: Mapping[str, Setting] = field(default_factory=dict)
-    real_data: bool = False  # data.path must say where they lie: generated ones would not be this workload
+    # What the real data are; then data.path must say where they lie: generated ones would not be this workload.
+    real_data: DataFacts | None = None
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from trainmark.spec.workload import Workload, WorkloadSize
+from trainmark.spec.workload import DataFacts, Workload, WorkloadSize
 
 TINY = WorkloadSize(
     model="faster-rcnn",
@@ -47,7 +47,7 @@ FULL = replace(
     TINY,
     target_quality=0.35,
     model_settings={"num_classes": 4, "channels": 16},
-    real_data=True,
+    real_data=DataFacts(num_classes=4, sample_shape=(16, 768, 1152)),
     recipe={**TINY.recipe, "epochs": 50, "learning_rate": 0.02, "reference_batch_size": 16},
 )
 

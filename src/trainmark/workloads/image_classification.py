@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from trainmark.spec.workload import Workload, WorkloadSize
+from trainmark.spec.workload import DataFacts, Workload, WorkloadSize
 
 TINY = WorkloadSize(
     model="resnet-tiny",
@@ -38,7 +38,7 @@ FULL = WorkloadSize(
     target_quality=0.763,
     exponent=5,
     model_settings={"num_classes": 1000},
-    real_data=True,
+    real_data=DataFacts(num_train=1_281_167, num_eval=50_000, num_classes=1000, sample_shape=(3, 224, 224)),
     recipe={
         "epochs": 90,
         "batch_size": 256,
@@ -63,7 +63,7 @@ CIFAR10 = WorkloadSize(
     target_quality=0.75,
     exponent=5,
     model_settings={"num_classes": 10},
-    real_data=True,
+    real_data=DataFacts(num_train=50_000, num_eval=10_000, num_classes=10, sample_shape=(3, 32, 32)),
     recipe={
         "epochs": 30,
         "batch_size": 128,
@@ -82,6 +82,8 @@ PACS = replace(
     dataset="pacs",
     target_quality=0.60,
     model_settings={"num_classes": 7},
+    # Paintings, cartoons and photos, held-out ones for evaluation.
+    real_data=DataFacts(num_train=5444, num_eval=605, num_classes=7, sample_shape=(3, 224, 224)),
     recipe={**CIFAR10.recipe, "batch_size": 32, "reference_batch_size": 32, "augmentation": "crop-colour"},
 )
 

@@ -12,6 +12,9 @@ from trainmark.data.climate.grid import Array
 from trainmark.data.split import Raw
 from trainmark.spec.errors import DataError
 
+SOURCE = "source"  # the attribute that tells where a file comes from
+SIMULATED = "simulated by trainmark: neither an observation nor a climate model's output"
+
 # What h5py raises for files that are damaged, by where the damage lies.
 DAMAGE = (OSError, RuntimeError, KeyError, ValueError, TypeError, AttributeError)
 
@@ -82,6 +85,12 @@ def count_samples(path: Path) -> int:
     """How many samples a file has; its shapes alone are read."""
     with open_year(path) as file:
         return _shape_of_images(file, path)[0]
+
+
+def was_simulated(path: Path) -> bool:
+    """Whether the file says that trainmark made it."""
+    with open_year(path) as file:
+        return str(file.attrs.get(SOURCE, "")) == SIMULATED
 
 
 def one_line(error: BaseException) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 
 from trainmark.data.climate.channels import BOX_COLUMNS, CHANNELS, CLASSES
 from trainmark.data.climate.year import Year
-from trainmark.data.climate.year_file import one_line
+from trainmark.data.climate.year_file import SIMULATED, SOURCE, one_line
 from trainmark.spec.errors import StorageError
 
 
@@ -47,7 +47,7 @@ def _write_samples(file: Any, year: Year, after_sample: Callable[[], None]) -> N
 
 
 def _write_attributes(file: Any, year: Year) -> None:
-    file.attrs["source"] = "simulated by trainmark: neither an observation nor a climate model's output"
+    file.attrs[SOURCE] = SIMULATED
     for name in ("seed", "step_hours", "events_per_sample", "noise"):
         file.attrs[name] = getattr(year.climate, name)
     file["images"].attrs["channels"] = [channel.name for channel in CHANNELS]

@@ -41,6 +41,8 @@ class Cifar10:
     """CIFAR-10 in its binary version: ten kinds of things on 32 × 32 colour images, in six files."""
 
     Settings = Cifar10Settings
+    num_classes = len(NAMES)
+    sample_shape = SHAPE
 
     def __init__(self, settings: Cifar10Settings) -> None:
         self.settings = settings

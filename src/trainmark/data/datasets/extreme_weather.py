@@ -11,10 +11,11 @@ from pathlib import Path
 
 from pydantic import Field
 
+from trainmark.data.climate.channels import CLASSES, NUM_CHANNELS
 from trainmark.data.climate.layout import files_of_split
 from trainmark.data.climate.year import Climate, Year
 from trainmark.data.climate.year_check import problems_of_files
-from trainmark.data.climate.year_file import YearFile, count_samples
+from trainmark.data.climate.year_file import YearFile, count_samples, was_simulated
 from trainmark.data.climate.year_writing import write_year
 from trainmark.data.climate.years import Years
 from trainmark.data.split import Problem, SplitName, StoredSplit
@@ -46,14 +47,25 @@ class ExtremeWeather:
     """Storms and atmospheric rivers to be found in 16-channel images of the globe, as HDF5 files by year."""
 
     Settings = ExtremeWeatherSettings
+    num_classes = len(CLASSES)
 
     def __init__(self, settings: ExtremeWeatherSettings) -> None:
         self.settings = settings
 
+    @property
+    def sample_shape(self) -> tuple[int, int, int] | None:
+        """Channels, height and width of weather that is made; where there are files, they tell."""
+        return (NUM_CHANNELS, self.settings.height, self.settings.width) if self.settings.path is None else None
+
+    @property
+    def is_simulated(self) -> bool:
+        """Whether the weather is, or will be, made by trainmark; its files say so themselves."""
+        return self.settings.path is None or was_simulated(self._files("train")[0])
+
     def num_samples(self, split: SplitName) -> int:
         """How many samples a split has, or will have once it is made; of files, only the shapes are read."""
         if self.settings.path is None:
-            return sum(year.num_steps for year in self._years(split))
+            return self._num_made(split)
         return sum(count_samples(file) for file in self._files(split))
 
     def load(self, split: SplitName) -> StoredSplit:
@@ -91,6 +103,9 @@ class ExtremeWeather:
         held_out = [name.strip() for name in self.settings.eval_files.split(",") if name.strip()]
         return files_of_split(Path(self.settings.path).expanduser(), split, held_out)
 
+    def _num_made(self, split: SplitName) -> int:
+        return self.settings.num_train if split == "train" else self.settings.num_eval
+
     def _years(self, split: SplitName) -> list[Year]:
         """The years that the settings describe: whole ones, and what is left."""
         settings = self.settings
@@ -102,7 +117,7 @@ class ExtremeWeather:
             events_per_sample=settings.events_per_sample,
             noise=settings.noise,
         )
-        count = settings.num_train if split == "train" else settings.num_eval
+        count = self._num_made(split)
         steps_per_year = 365 * 24 // settings.step_hours
         starts = range(0, count, steps_per_year)
         first = FIRST_YEARS[split]

@@ -37,7 +37,14 @@ class Imagenet:
 
     def __init__(self, settings: ImagenetSettings) -> None:
         self.settings = settings
+        self.sample_shape = (3, settings.image_size, settings.image_size)
         self._listed: dict[SplitName, ImageFiles] = {}
+
+    @property
+    def num_classes(self) -> int:
+        """How many classes there are, or will be once images are made: folders of train/."""
+        is_made = self.settings.path is None
+        return self.settings.num_classes if is_made else len(list_folders(self._root / FOLDERS["train"]))
 
     def num_samples(self, split: SplitName) -> int:
         """How many images a split has, or will have once it is made; no file is opened."""

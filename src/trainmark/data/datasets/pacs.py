@@ -49,9 +49,11 @@ class Pacs:
     """PACS: seven kinds of things in paintings, cartoons and photos, evaluated on held-out ones or on sketches."""
 
     Settings = PacsSettings
+    num_classes = len(CLASSES)
 
     def __init__(self, settings: PacsSettings) -> None:
         self.settings = settings
+        self.sample_shape = (3, settings.image_size, settings.image_size)
         self._found: dict[Part, ImageFiles] = {}
 
     def num_samples(self, split: SplitName) -> int:

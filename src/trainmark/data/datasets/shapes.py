@@ -32,6 +32,8 @@ class Shapes:
     """Ten kinds of shapes on 32 × 32 colour images, drawn from a seed, with noise, clutter and some wrong labels."""
 
     Settings = ShapesSettings
+    num_classes = NUM_CLASSES
+    sample_shape = (3, IMAGE_SIZE, IMAGE_SIZE)
 
     def __init__(self, settings: ShapesSettings) -> None:
         self.settings = settings

@@ -1,0 +1,56 @@
+"""Whether data are those that a workload's size stands for: counts, classes and shape, against what it states."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from trainmark.spec.registries import DATASETS
+from trainmark.spec.workload import DataFacts, WorkloadSize
+
+
+def facts_of(dataset: Any) -> DataFacts:
+    """What a dataset is by number, as its settings and files tell; no sample is read."""
+    shape = getattr(dataset, "sample_shape", None)
+    if shape is None and hasattr(dataset, "make"):  # on disk, where only the files tell
+        shape = dataset.load("train").sample_shape
+    return DataFacts(
+        num_train=dataset.num_samples("train"),
+        num_eval=dataset.num_samples("eval"),
+        num_classes=getattr(dataset, "num_classes", None),
+        sample_shape=shape,
+        is_simulated=getattr(dataset, "is_simulated", False),
+    )
+
+
+def own_shape(size: WorkloadSize) -> tuple[int, ...] | None:
+    """The shape of one sample of a workload's own data; None where its dataset does not tell."""
+    if size.real_data is not None:
+        return size.real_data.sample_shape
+    return shape_by_settings(size.dataset, dict(size.data_settings))
+
+
+def shape_by_settings(name: str, settings: dict[str, Any]) -> tuple[int, ...] | None:
+    """The shape of one sample as a dataset's settings tell it; None where only its files do, or nothing does."""
+    kind = DATASETS.load(name)
+    return getattr(kind(kind.Settings.model_validate(settings)), "sample_shape", None)
+
+
+def differences(size: WorkloadSize, dataset: str, found: DataFacts) -> list[str]:
+    """What tells the data apart from the real ones of the size; nothing where it stands for none."""
+    return [] if size.real_data is None else list(_differences(size.real_data, size.dataset, dataset, found))
+
+
+def _differences(stated: DataFacts, real: str, dataset: str, found: DataFacts) -> Iterator[str]:
+    if dataset != real:
+        yield f"{dataset}, not {real}"
+    if found.is_simulated:
+        yield "simulated by trainmark"
+    for name, what in (("num_classes", "classes"), ("num_train", "training samples"), ("num_eval", "held-out samples")):
+        is_wanted, is_there = getattr(stated, name), getattr(found, name)
+        if None not in (is_wanted, is_there) and is_wanted != is_there:
+            yield f"{is_there:,} {what}, not {is_wanted:,}"
+    if stated.sample_shape and found.sample_shape and tuple(found.sample_shape) != stated.sample_shape:
+        yield f"images of {_by(found.sample_shape)}, not {_by(stated.sample_shape)}"
+
+
+def _by(shape: tuple[int, ...]) -> str:
+    return " × ".join(map(str, shape))
