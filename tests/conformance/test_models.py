@@ -109,6 +109,20 @@ def test_a_classifier_takes_images_of_another_size_and_number_of_channels(name: 
     assert outputs.isfinite().all()
 
 
+@pytest.mark.parametrize("name", list(MODELS))
+def test_the_smallest_image_that_its_module_states_is_the_smallest_it_takes(name: str) -> None:
+    smallest = MODELS.constant(name, "SMALLEST_SIDE") or 1
+    channels = MODELS.constant(name, "INPUT_SHAPE")[0]
+    with torch.device("meta"):
+        model = MODELS.load(name)().train()
+        run = getattr(model, "dense", model)
+        run(torch.empty(2, channels, smallest, 97))
+        run(torch.empty(2, channels, 97, smallest))
+        if smallest > 1:
+            with pytest.raises(RuntimeError, match="size"):
+                run(torch.empty(2, channels, smallest - 1, 97))
+
+
 @pytest.mark.parametrize("size", [(64, 64), (72, 97)])
 @pytest.mark.parametrize("name", BLOCKED)
 def test_a_model_trains_in_onednns_layout(name: str, size: tuple[int, int]) -> None:

@@ -105,7 +105,7 @@ def test_a_dry_run_shows_plan_and_commands_and_touches_nothing(trainmark: Comman
         ("list modles", "Did you mean 'models'?"),
         ("flops resnet51-v1", "Did you mean 'resnet50-v1"),
         ("flops resnet50-v1 --input 3x0x3", "is no input shape"),
-        ("flops resnet50-v1 --input 3x8", "cannot take an input of 3 × 8"),
+        ("flops resnet50-v1 --input 3x8", "needs 3 numbers, like 3 × 224 × 224, but 3 × 8 has 2"),
         (SCORE.replace("sample 1 ", "sample 1e308 ").replace("--epochs 1 ", "--epochs 1e10 "), "no finite FLOPS"),
         (SCORE.replace("--target 1", "--target 0"), "--target must be more than 0"),
         (SCORE.replace("--exponent 1", "--exponent 1e9").replace("--quality 1", "--quality 2"), "smaller --exponent"),

@@ -48,6 +48,7 @@ def test_the_command_counts_what_the_run_counts_and_the_run_adds_the_proposals_t
     for convention, count in counts.items():
         expected = count["training"] + detail["proposals_per_image"] * count["per_proposal"]["training"]
         assert detail["training_flop_per_sample"][convention] == pytest.approx(expected)
+        assert sum(detail["operators"][convention].values()) == pytest.approx(expected)
 
 
 def test_data_made_by_command_are_checked_and_trained_on(trainmark: Command, tmp_path: Path) -> None:

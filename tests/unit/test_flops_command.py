@@ -70,9 +70,28 @@ def test_a_workload_is_counted_with_its_own_settings_and_shape(
     assert json.loads(capsys.readouterr().out) == count_model(record.model, record.model_settings, shape)
 
 
-@pytest.mark.parametrize("shapes", [["3x8"], ["1x32x32"], ["3x32x32", "4x32x32"]])
-def test_a_shape_that_the_model_cannot_take_is_one_line(shapes: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(ConfigError, match="cannot take an input of") as error:
-        flops("resnet-tiny", shapes=shapes)
-    assert "\n" not in str(error.value)
+def test_a_detectors_table_by_size_says_what_each_proposal_adds(capsys: pytest.CaptureFixture[str]) -> None:
+    flops("extreme-weather", shapes=["16x64x96", "16x128x192"])
+    # Two hidden layers of 128 on 64 × 7 × 7 values, five classes with a box each: 2 · (3136 · 128 + 128² + 128 · 25).
+    each = 2 * (3136 * 128 + 128 * 128 + 128 * 25)
+    assert each == 841_984
+    assert "Each one adds 842 kFLOP forward and 2.526 MFLOP in training (exact)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("model", "shapes", "says"),
+    [
+        ("resnet-tiny", ["1x32x32"], "'resnet-tiny' cannot take an input of 1 × 32 × 32: "),
+        ("resnet-tiny", ["3x32x32", "4x32x32"], "'resnet-tiny' cannot take an input of 4 × 32 × 32: "),
+        ("resnet-tiny", ["3x8"], "An input of resnet-tiny needs 3 numbers, like 3 × 32 × 32, but 3 × 8 has 2."),
+        ("alexnet", ["3x64x64", "3x62x80"], "an input of 3 × 62 × 80: it needs images of at least 63 × 63."),
+        ("resnet-tiny", ["3x32x²"], "'3x32x²' is no input shape."),
+    ],
+)
+def test_a_shape_that_the_model_cannot_take_is_named_in_one_line(
+    model: str, shapes: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(ConfigError) as error:
+        flops(model, shapes=shapes)
+    assert says in str(error.value) and "\n" not in str(error.value)
     assert capsys.readouterr().out == ""

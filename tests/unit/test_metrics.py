@@ -54,6 +54,28 @@ def test_flops_is_eq_6() -> None:
     assert found.detail["by_convention"]["ai500"] == pytest.approx(2 * 400 * 90 / 4)
 
 
+def test_operators_of_a_detector_count_its_proposals_too() -> None:
+    # 100 FLOP a sample, and 7 (2 convolution, 5 matrix product) for each of 30 proposals in 10 images.
+    member = written_member(0)
+    told = {
+        "model_ready": {
+            "conventions": {
+                "exact": {
+                    "training": 100.0,
+                    "operators": {"convolution": 60.0, "matrix product": 40.0},
+                    "per_proposal": {"training": 7.0, "operators": {"convolution": 2.0, "matrix product": 5.0}},
+                }
+            }
+        },
+        "epoch_stop": {"images_seen": 10, "proposals_seen": 30},
+    }
+    events = tuple({**event, **told.get(event["kind"], {})} for event in member.events[0])
+    detail = metric("flops", written_run(replace(member, events=(events,)))).detail
+    assert detail is not None
+    assert detail["training_flop_per_sample"] == {"exact": 121.0}
+    assert detail["operators"] == {"exact": {"convolution": 66.0, "matrix product": 55.0}}
+
+
 def test_a_straggler_lowers_the_ensembles_flops() -> None:
     # The second member takes twice as long: 80,000 FLOP in (4 + 8) s / 1.5 members at a time.
     measured = written_run(written_member(0), written_member(1, step_s=0.2))

@@ -246,6 +246,13 @@ def test_operators_are_listed_by_their_share() -> None:
     assert found.index("conv") < found.index("mm")
 
 
+def test_operators_are_those_that_were_measured_where_the_run_has_them() -> None:
+    flops = written_result().metrics["flops"].model_copy(update={"detail": {"operators": {"exact": {"mm": 5e6}}}})
+    found = cells(page(written_result(metrics={"flops": flops}), {0: written_events()}))
+    assert found[found.index("mm") + 1 : found.index("mm") + 3] == ["5 MFLOP", "100 %"]
+    assert "conv" not in found
+
+
 def test_losses_that_are_no_numbers_are_left_out_and_counted() -> None:
     events = written_events()
     events[-2]["loss"][-1] = None

@@ -39,7 +39,7 @@ def flops(
     from trainmark.workloads.flops.input_shape import parse_shape
 
     model, settings, own_shape = _model_of(name, size)
-    wanted = [parse_shape(shape) for shape in shapes] if shapes else [own_shape]
+    wanted = [parse_shape(shape, model) for shape in shapes] if shapes else [own_shape]
     counts = [count_model(model, settings, shape) for shape in wanted]
     if json:
         print_json(counts[0] if len(counts) == 1 else {"model": model, "inputs": counts})

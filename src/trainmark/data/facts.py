@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from trainmark.spec.registries import DATASETS
+from trainmark.spec.units import show_shape
 from trainmark.spec.workload import DataFacts, WorkloadSize
 
 
@@ -49,8 +50,4 @@ def _differences(stated: DataFacts, real: str, dataset: str, found: DataFacts) -
         if None not in (is_wanted, is_there) and is_wanted != is_there:
             yield f"{is_there:,} {what}, not {is_wanted:,}"
     if stated.sample_shape and found.sample_shape and tuple(found.sample_shape) != stated.sample_shape:
-        yield f"images of {_by(found.sample_shape)}, not {_by(stated.sample_shape)}"
-
-
-def _by(shape: tuple[int, ...]) -> str:
-    return " × ".join(map(str, shape))
+        yield f"images of {show_shape(found.sample_shape)}, not {show_shape(stated.sample_shape)}"

@@ -7,14 +7,14 @@ from rich.console import Console
 from rich.table import Table
 
 from trainmark.report.console import result_console
-from trainmark.spec.units import show_bytes, with_prefix
+from trainmark.spec.units import show_bytes, show_shape, with_prefix
 
 
 def print_flops(counts: dict[str, Any], *, layers: bool) -> None:
     """What one input costs: totals, one table of operators a convention, and the layers where they are wanted."""
     console = result_console()
     console.print(
-        f"{counts['model']}, input {_shape(counts['input_shape'])}: {counts['parameters']:,} parameters, "
+        f"{counts['model']}, input {show_shape(counts['input_shape'])}: {counts['parameters']:,} parameters, "
         "FLOPs per sample"
     )
     console.print(
@@ -42,7 +42,7 @@ def print_flops_by_input(counts: list[dict[str, Any]]) -> None:
         exact, ai500 = (count["conventions"][name] for name in ("exact", "ai500"))
         pixels = prod(count["input_shape"][1:])
         table.add_row(
-            _shape(count["input_shape"]),
+            show_shape(count["input_shape"]),
             with_prefix(pixels, "").strip(),
             *(with_prefix(exact[key], "FLOP") for key in ("forward", "training")),
             with_prefix(exact["training"] / pixels, "FLOP"),
@@ -51,6 +51,12 @@ def print_flops_by_input(counts: list[dict[str, Any]]) -> None:
             f"{count['arithmetic_intensity']:.4g}",
         )
     console.print(table)
+    if each := counts[0]["conventions"]["exact"].get("per_proposal"):
+        forward, training = (with_prefix(each[key], "FLOP") for key in ("forward", "training"))
+        console.print(
+            f"Not in the table: the proposals, whose number depends on the data. Each one adds {forward} forward and "
+            f"{training} in training (exact), at any size of the image."
+        )
 
 
 def _print_convention(name: str, count: dict[str, Any], console: Console) -> None:
@@ -76,14 +82,10 @@ def _layers(rows: list[dict[str, Any]]) -> Table:
     for row in rows:
         table.add_row(
             f"{row['layer']} {row['kind']}",
-            _shape(row["output_shape"]),
+            show_shape(row["output_shape"]),
             f"{row['parameters']:,}",
             *(with_prefix(row[key], "FLOP") for key in ("forward", "training")),
             show_bytes(row["activation_bytes"]),
             f"{row['arithmetic_intensity']:.3g}",
         )
     return table
-
-
-def _shape(shape: list[int]) -> str:
-    return " × ".join(map(str, shape))

@@ -58,7 +58,7 @@ class RunSection:
 def run_section(result: Result, events: RankEvents, usage: NodeSeries) -> RunSection:
     """The section of a run, from its Result, the events of each member's rank 0 and its nodes' utilisation."""
     convention = _convention(result)
-    operators, model = _operators(events, convention)
+    operators, model = _operators(result, events, convention)
     return RunSection(
         result=result,
         state=STATES[result.state],
@@ -151,12 +151,14 @@ def _convention(result: Result) -> str:
     return (flops and flops.convention) or "exact"
 
 
-def _operators(events: RankEvents, convention: str) -> tuple[list[OperatorShare], str]:
+def _operators(result: Result, events: RankEvents, convention: str) -> tuple[list[OperatorShare], str]:
     """The operators of the members' model, dearest first, and the model's name; empty where none was recorded."""
+    flops = result.metrics.get("flops")
+    measured = ((flops and flops.detail) or {}).get("operators", {})  # with the proposals that training had
     for of_rank in events.values():
         for event in of_rank:
             if event["kind"] == "model_ready":
-                flop = event["conventions"].get(convention, {}).get("operators", {})
+                flop = measured.get(convention) or event["conventions"].get(convention, {}).get("operators", {})
                 dearest = sorted(flop.items(), key=lambda item: -item[1])
                 total = sum(flop.values()) or 1
                 shares = [OperatorShare(name, with_prefix(n, "FLOP"), 100 * n / total) for name, n in dearest]

@@ -1,6 +1,7 @@
 """Figures as people read them: FLOP/s with a prefix, bytes, seconds, counts."""
 
 import re
+from collections.abc import Sequence
 
 # Linux is built for at most 8192 CPUs; what is far beyond is a slip of the pen.
 MOST_CORES = 65536
@@ -48,6 +49,11 @@ def show_value(value: float, unit: str) -> str:
     if unit == "share":
         return f"{100 * value:.3g} %"
     return f"{value:.4g} {unit}".strip()
+
+
+def show_shape(shape: Sequence[int]) -> str:
+    """`3 × 224 × 224`."""
+    return " × ".join(map(str, shape))
 
 
 def show_cores(cores: tuple[int, ...]) -> str:

@@ -1,6 +1,7 @@
 """FLOPS of the ensemble (Eq. 6): all members' training FLOPs over the time of their epochs."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
+from typing import Any
 
 import numpy as np
 
@@ -23,6 +24,7 @@ def compute(measured: Measured) -> Metric:
     counts = measured.finished[0].flop_counts()
     of_members = [member.training_flop_per_sample() for member in measured.finished]
     per_sample = {name: float(np.mean([of_member[name] for of_member in of_members])) for name in counts}
+    proposals = float(np.mean([member.proposals_per_image for member in measured.finished]))
     values = {name: flops_score(flop, samples, measured.training_s) for name, flop in per_sample.items()}
     of_epochs = _epoch_flops(measured, per_sample[CONVENTION])
     return Metric(
@@ -37,12 +39,20 @@ def compute(measured: Measured) -> Metric:
         detail={
             "by_convention": values,
             "training_flop_per_sample": per_sample,
-            "operators": {name: count["operators"] for name, count in counts.items()},
-            "proposals_per_image": float(np.mean([member.proposals_per_image for member in measured.finished])),
+            "operators": {name: _operators(count, proposals) for name, count in counts.items()},
+            "proposals_per_image": proposals,
             "samples": samples,
             "training_s": measured.training_s,
         },
     )
+
+
+def _operators(count: dict[str, Any], proposals: float) -> dict[str, float]:
+    """Training FLOPs per sample by operator, a detector's proposals included."""
+    total = Counter(count["operators"])
+    for operator, flop in count.get("per_proposal", {}).get("operators", {}).items():
+        total[operator] += proposals * flop
+    return dict(total)
 
 
 def _epoch_flops(measured: Measured, flop_per_sample: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:

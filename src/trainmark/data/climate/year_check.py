@@ -10,6 +10,7 @@ from trainmark.data.climate.channels import BOX_COLUMNS, CHANNELS, CLASSES, MOST
 from trainmark.data.climate.grid import Array
 from trainmark.data.climate.year_file import DAMAGE, one_line
 from trainmark.data.split import Problem
+from trainmark.spec.units import show_shape
 
 
 def problems_of_files(files: list[Path]) -> Iterator[Problem]:
@@ -26,7 +27,9 @@ def problems_of_files(files: list[Path]) -> Iterator[Problem]:
             yield Problem(str(path), None, f"cannot be read: {one_line(error)}")
             continue
         if size and first_size and size != first_size:
-            yield Problem(str(path), None, f"its images are {_by(size)}, those of earlier files {_by(first_size)}")
+            yield Problem(
+                str(path), None, f"its images are {show_shape(size)}, those of earlier files {show_shape(first_size)}"
+            )
         first_size = first_size or size
 
 
@@ -60,22 +63,18 @@ def _size(file: Any) -> tuple[int, ...] | None:
     return None if images is None or len(images.shape) != 4 else tuple(images.shape[2:])
 
 
-def _by(sizes: tuple[int, ...]) -> str:
-    return " × ".join(str(size) for size in sizes)
-
-
 def _wrong_form_of_images(images: Any) -> Iterator[str]:
     if len(images.shape) != 4 or images.shape[1] != NUM_CHANNELS:
-        yield f"its images are {_by(images.shape)}, not steps × {NUM_CHANNELS} × height × width"
+        yield f"its images are {show_shape(images.shape)}, not steps × {NUM_CHANNELS} × height × width"
     elif 0 in images.shape:
-        yield f"its images are {_by(images.shape)}: there is nothing in them"
+        yield f"its images are {show_shape(images.shape)}: there is nothing in them"
     if images.dtype != np.float32:
         yield f"its images are {images.dtype}, not float32"
 
 
 def _wrong_form_of_boxes(boxes: Any, shape_of_images: tuple[int, ...] | None) -> Iterator[str]:
     if len(boxes.shape) != 3 or boxes.shape[1:] != (MOST_BOXES, len(BOX_COLUMNS)):
-        yield f"its boxes are {_by(boxes.shape)}, not steps × {MOST_BOXES} × {len(BOX_COLUMNS)}"
+        yield f"its boxes are {show_shape(boxes.shape)}, not steps × {MOST_BOXES} × {len(BOX_COLUMNS)}"
     elif shape_of_images and boxes.shape[0] != shape_of_images[0]:
         yield f"it has boxes for {boxes.shape[0]} samples, but {shape_of_images[0]} images"
     if boxes.dtype.kind not in "iuf":
@@ -119,4 +118,4 @@ def _wrong_of_box(box: Array, size: tuple[int, ...] | None) -> Iterator[str]:
     if ymax <= ymin or xmax <= xmin:
         yield f"it is empty: y {ymin:g} … {ymax:g}, x {xmin:g} … {xmax:g}"
     if size and (min(ymin, xmin) < 0 or ymax > size[0] or xmax > size[1]):
-        yield f"y {ymin:g} … {ymax:g}, x {xmin:g} … {xmax:g} reach out of the image of {_by(size)}"
+        yield f"y {ymin:g} … {ymax:g}, x {xmin:g} … {xmax:g} reach out of the image of {show_shape(size)}"

@@ -11,6 +11,7 @@ from torch import nn
 from trainmark.spec.config import Setting
 from trainmark.spec.errors import ConfigError
 from trainmark.spec.registries import MODELS
+from trainmark.spec.units import show_shape
 from trainmark.workloads.flops.recorder import Executed
 from trainmark.workloads.flops.trace import SAMPLES, Trace, top_layers, trace_training
 
@@ -58,9 +59,8 @@ def _traced(model: nn.Module, name: str, shape: tuple[int, ...]) -> Trace:
         return trace_training(model, getattr(model, "dense", model), torch.empty(SAMPLES, *shape))
     except (RuntimeError, ValueError) as error:
         reason = str(error).strip().split("\n")[0]
-        size = " × ".join(map(str, shape))
         raise ConfigError(
-            f"The model '{name}' cannot take an input of {size}: {reason}. Choose another --input."
+            f"The model '{name}' cannot take an input of {show_shape(shape)}: {reason}. Choose images of another shape."
         ) from error
 
 
@@ -68,7 +68,7 @@ def _add_one_proposal(model: Any, conventions: dict[str, dict[str, Any]]) -> Non
     """FLOPs of what runs once for each proposal; its gradient goes on into the dense part."""
     pooled = torch.empty(SAMPLES, *model.pooled_shape, requires_grad=True)
     for convention, counts in _conventions(trace_training(model, model.per_proposal, pooled).executed).items():
-        conventions[convention]["per_proposal"] = {key: counts[key] for key in ("forward", "training")}
+        conventions[convention]["per_proposal"] = {key: counts[key] for key in ("forward", "training", "operators")}
 
 
 def _conventions(executed: Iterable[Executed]) -> dict[str, dict[str, Any]]:

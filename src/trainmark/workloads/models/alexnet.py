@@ -6,6 +6,7 @@ from trainmark.workloads.models.fixed_grid import FixedGrid
 
 INPUT_SHAPE = (3, 224, 224)
 NUM_LAYERS = 8
+SMALLEST_SIDE = 63  # of an image; below, nothing is left for the last pooling
 
 
 def build(num_classes: int = 1000, channels: int = 3) -> nn.Module:

@@ -5,6 +5,7 @@ from torch import Tensor, nn
 
 INPUT_SHAPE = (3, 224, 224)
 NUM_LAYERS = 64
+SMALLEST_SIDE = 29  # of an image; below, nothing is left for the last transition
 GROWTH = 32
 LAYERS_PER_BLOCK = (6, 12, 24, 16)
 

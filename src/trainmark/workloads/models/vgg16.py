@@ -6,6 +6,7 @@ from trainmark.workloads.models.fixed_grid import FixedGrid
 
 INPUT_SHAPE = (3, 224, 224)
 NUM_LAYERS = 16
+SMALLEST_SIDE = 32  # of an image; five poolings halve it
 CHANNELS_OF_STAGES = ((64, 64), (128, 128), (256, 256, 256), (512, 512, 512), (512, 512, 512))
 
 

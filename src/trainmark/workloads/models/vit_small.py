@@ -6,6 +6,7 @@ from torch import Tensor, nn
 
 INPUT_SHAPE = (3, 224, 224)
 NUM_LAYERS = 15
+SMALLEST_SIDE = 16  # of an image: one patch
 PATCH = 16
 WIDTH = 384
 HEADS = 6
