@@ -105,7 +105,10 @@ def test_the_other_ensemble_of_detectors_is_a_choice(trainmark: Command) -> None
         (("--set", "dataset=extreme-weather"), "is made for detection, but image-classification is classification"),
         (("extreme-weather", "--set", "train.compiler=inductor"), "Choose --set train.compiler=none"),
         (("extreme-weather", "--set", "train.augmentation=crop"), "cannot be changed by crop"),
-        (("extreme-weather", "--workers", "2", "--set", "train.parallel=gpipe"), "does not state NUM_LAYERS"),
+        (("extreme-weather", "--workers", "2", "--set", "train.parallel=gpipe"), "cannot be split by layers"),
+        (("extreme-weather", "--set", "quality=top1"), "'top1' is made for classification"),
+        (("--set", "quality=map50"), "'map50' is made for detection"),
+        (("extreme-weather", "--set", "model_settings.depth=12"), "takes one of 10, 18, 34, 50, 101, but got 12"),
         (("extreme-weather", "--set", "data.path=/nowhere"), "/nowhere"),
     ],
 )

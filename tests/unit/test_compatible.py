@@ -74,6 +74,15 @@ REFUSED_ON_CPUS = [
     (1, "launch.stage=local", "does not say where node1 has any", "launch.stage=none"),
     (1, "dataset=synthetic data.num_classes=100", "for 10 num_classes", "data.num_classes=10"),
     (1, "dataset=synthetic data.channels=1", "for 3 channels", "data.channels=3"),
+    (1, "model_settings.num_classes=7", "for 7 num_classes, but shapes has 10", "model_settings.num_classes=10"),
+    (1, "model_settings.channels=1", "for 1 channels, but shapes has 3", "model_settings.channels=3"),
+    (1, "dataset=imagenet model_settings.num_classes=7", "data.num_classes is 10", "data.num_classes=7"),
+    (1, "dataset=imagenet data.image_size=32 model=alexnet", "those of imagenet are 32 × 32", "data.image_size=63"),
+    (1, "dataset=synthetic data.height=16 model=densenet121", "at least 29 × 29", "data.height=29"),
+    (1, "dataset=synthetic data.width=8 model=vit-small", "synthetic are 224 × 8", "data.width=16"),
+    (1, "dataset=cifar10 model=alexnet", "at least 63 × 63, but those of cifar10 are 32 × 32", "another model"),
+    (1, "workload=extreme-weather train.parallel=gpipe", "cannot be split by layers", "train.parallel=data"),
+    (2, "workload=extreme-weather train.parallel=1f1b", "cannot be split by layers", "train.parallel=sharded"),
     (1, "dataset=synthetic train.augmentation=flip-shift", "cannot be changed by flip-shift", "augmentation=none"),
 ]
 
@@ -152,8 +161,17 @@ def test_a_missing_mpi4py_is_refused_with_how_to_install_it_unless_workers_have_
 
 def test_a_model_whose_module_states_no_layers_is_not_split(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("trainmark.spec.registry.Registry.constant", lambda self, name, constant: None)
-    with pytest.raises(PlanError, match=r"does not state NUM_LAYERS.*parallel=sharded"):
+    with pytest.raises(PlanError, match=r"cannot be split by layers.*parallel=sharded"):
         planned(CPUS, 2, "train.parallel=gpipe")
+
+
+def test_both_sides_of_a_small_image_are_named() -> None:
+    with pytest.raises(PlanError, match=r"Choose --set data\.height=32 --set data\.width=32, or another model"):
+        planned(CPUS, 1, "dataset=synthetic", "data.height=8", "data.width=9", "model=vgg16")
+
+
+def test_classes_that_only_the_files_tell_are_not_refused() -> None:
+    planned(CPUS, 1, "dataset=imagenet", "data.path=/pictures", "model_settings.num_classes=7")
 
 
 def test_a_cpus_defaults_are_fp32_without_compiling() -> None:

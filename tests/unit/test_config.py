@@ -68,6 +68,17 @@ def test_a_wrong_value_says_what_was_got() -> None:
         resolve("train.learning_rate=nan")
 
 
+def test_a_setting_of_a_part_says_which_kind_of_value_is_needed() -> None:
+    with pytest.raises(
+        ConfigError, match=r"^--set data\.noise: 'data\.noise' is wrong: a finite number is needed, but"
+    ):
+        resolve("data.noise=nan")
+    with pytest.raises(ConfigError, match=r"'model_settings\.width' is wrong: a finite number is needed, but got inf"):
+        resolve("model_settings.width=inf")
+    with pytest.raises(ConfigError, match=r"'data\.eval_files' is wrong: a text, .* is needed \(several names are one"):
+        resolve("workload=extreme-weather", 'data.eval_files=["a.h5", "b.h5"]')
+
+
 @pytest.mark.parametrize(
     ("setting", "hint"),
     [

@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.written_events import written_member, written_run
 from trainmark.collect.warnings import find_warnings
-from trainmark.data.facts import differences, facts_of, own_shape
+from trainmark.data.facts import differences, facts_of, own_facts
 from trainmark.plan.dataset import find_stored_dataset, note_of_size
 from trainmark.spec.errors import UnknownNameError
 from trainmark.spec.registries import DATASETS, METRICS, WORKLOADS
@@ -100,9 +100,9 @@ def test_data_that_are_too_broken_to_be_counted_have_no_note(tmp_path: Path) -> 
 
 
 def test_a_workloads_own_shape_is_that_of_its_data() -> None:
-    assert own_shape(WEATHER["tiny"]) == (16, 64, 96)
-    assert own_shape(WEATHER["full"]) == (16, 768, 1152)
-    assert [own_shape(CLASSIFICATION[size]) for size in ("tiny", "full", "cifar10", "pacs")] == [
+    assert own_facts(WEATHER["tiny"]).sample_shape == (16, 64, 96)
+    assert own_facts(WEATHER["full"]).sample_shape == (16, 768, 1152)
+    assert [own_facts(CLASSIFICATION[size]).sample_shape for size in ("tiny", "full", "cifar10", "pacs")] == [
         *((3, 32, 32), (3, 224, 224)),
         *((3, 32, 32), (3, 224, 224)),
     ]

@@ -11,7 +11,7 @@ from trainmark.spec.workload import DataFacts, WorkloadSize
 def facts_of(dataset: Any) -> DataFacts:
     """What a dataset is by number, as its settings and files tell; no sample is read."""
     shape = getattr(dataset, "sample_shape", None)
-    if shape is None and hasattr(dataset, "make"):  # on disk, where only the files tell
+    if shape is None and getattr(dataset.settings, "path", None) is not None:  # where only the files tell
         shape = dataset.load("train").sample_shape
     return DataFacts(
         num_train=dataset.num_samples("train"),
@@ -22,17 +22,12 @@ def facts_of(dataset: Any) -> DataFacts:
     )
 
 
-def own_shape(size: WorkloadSize) -> tuple[int, ...] | None:
-    """The shape of one sample of a workload's own data; None where its dataset does not tell."""
+def own_facts(size: WorkloadSize) -> DataFacts:
+    """What a workload's own data are: as it states of real ones, else as its dataset's settings tell."""
     if size.real_data is not None:
-        return size.real_data.sample_shape
-    return shape_by_settings(size.dataset, dict(size.data_settings))
-
-
-def shape_by_settings(name: str, settings: dict[str, Any]) -> tuple[int, ...] | None:
-    """The shape of one sample as a dataset's settings tell it; None where only its files do, or nothing does."""
-    kind = DATASETS.load(name)
-    return getattr(kind(kind.Settings.model_validate(settings)), "sample_shape", None)
+        return size.real_data
+    kind = DATASETS.load(size.dataset)
+    return facts_of(kind(kind.Settings.model_validate(dict(size.data_settings))))
 
 
 def differences(size: WorkloadSize, dataset: str, found: DataFacts) -> list[str]:

@@ -4,10 +4,11 @@ from collections.abc import Iterator
 
 from trainmark.plan.by_mpi import reasons_against_mpi
 from trainmark.plan.device_defaults import FOR_BLOCKS, SCALED, differing, has_fixed_shapes, reasons_against_graph
+from trainmark.plan.images import image_refusals
 from trainmark.spec.config import RunConfig, TrainConfig
 from trainmark.spec.errors import PlanError
 from trainmark.spec.layout import SPLITTING
-from trainmark.spec.registries import DATASETS, MODELS
+from trainmark.spec.registries import MODELS
 from trainmark.spec.site import Site
 
 PLAIN_EXCHANGE = {"communication": "allreduce", "communication_precision": "fp32"}
@@ -17,6 +18,7 @@ def check_compatible(config: RunConfig, workers: int, site: Site) -> None:
     """Returns if the recipe can be trained by `workers` on this site; raises the first refusal otherwise."""
     train = config.train
     for refusal in (
+        *_whole_models(config, workers),
         *_too_few_workers(train, workers),
         *_arithmetic(train, site),
         *_stages(config, workers),
@@ -26,9 +28,19 @@ def check_compatible(config: RunConfig, workers: int, site: Site) -> None:
         *_optimizer(train),
         *_memory(train, site),
         *_speed(config, workers, site),
-        *_data(config),
+        *image_refusals(config),
     ):
         raise PlanError(refusal)
+
+
+def _whole_models(config: RunConfig, workers: int) -> Iterator[str]:
+    chosen = config.train.parallel
+    if chosen in SPLITTING and MODELS.constant(config.model, "NUM_LAYERS") is None:
+        sharded = " or --set train.parallel=sharded" if workers > 1 else " (with several workers also sharded)"
+        yield (
+            f"{config.model} cannot be split by layers, as train.parallel={chosen} does. "
+            f"Choose --set train.parallel=data{sharded}, and leave train.stages out."
+        )
 
 
 def _too_few_workers(train: TrainConfig, workers: int) -> Iterator[str]:
@@ -78,11 +90,7 @@ def _stages(config: RunConfig, workers: int) -> Iterator[str]:
         return
     stages = train.stages or workers
     layers = MODELS.constant(config.model, "NUM_LAYERS")
-    if layers is None:
-        yield (
-            f"The module of {config.model} does not state NUM_LAYERS, so nobody knows where it can be split. "
-            "State it (docs/extending.md, Model), or choose train.parallel=sharded without train.stages."
-        )
+    if layers is None:  # refused already
         return
     if stages == 1 < workers or workers % stages or stages > layers:
         yield _wrong_stages(config, stages, layers, workers)
@@ -215,24 +223,3 @@ def _speed(config: RunConfig, workers: int, site: Site) -> Iterator[str]:
     for name in (train.precision, train.batch_norm):
         if train.compiler == "torchscript" and name in ("fp16", "synchronised"):
             yield f"torchscript cannot compile what {name} does in Python. Choose --set train.compiler=none."
-
-
-def _data(config: RunConfig) -> Iterator[str]:
-    known, chosen_change = DATASETS.constant(config.dataset, "AUGMENTATIONS"), config.train.augmentation
-    if known is not None and chosen_change not in known:
-        yield (
-            f"The dataset {config.dataset} cannot be changed by {chosen_change}. "
-            f"Choose --set train.augmentation={known[-1]}."
-        )
-    if not getattr(DATASETS.load(config.dataset), "is_synthetic", False):
-        return
-    shape, arguments = MODELS.constant(config.model, "INPUT_SHAPE"), MODELS.arguments(config.model) or {}
-    for key, most in (
-        ("channels", config.model_settings.get("channels", shape and shape[0])),
-        ("num_classes", config.model_settings.get("num_classes", arguments.get("num_classes"))),
-    ):
-        chosen = config.data.get(key)
-        if not isinstance(most, int) or not isinstance(chosen, int):
-            continue
-        if chosen > most or (key == "channels" and chosen != most):
-            yield f"{config.model} is for {most} {key}, but data.{key} is {chosen}. Choose --set data.{key}={most}."

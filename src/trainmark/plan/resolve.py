@@ -6,7 +6,8 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from trainmark.plan.explain import Choices, explain, source_of
+from trainmark.plan.explain import Choices, explain
+from trainmark.plan.parts import check_model_settings, check_task, shaped
 from trainmark.spec.config import RunConfig
 from trainmark.spec.errors import ConfigError
 from trainmark.spec.registries import (
@@ -20,9 +21,7 @@ from trainmark.spec.registries import (
     PRECISIONS,
     QUALITIES,
     SCHEDULES,
-    TASKS,
 )
-from trainmark.spec.registry import closest
 from trainmark.spec.site import Site
 from trainmark.spec.workload import WorkloadSize
 from trainmark.workloads.find import find_size
@@ -85,10 +84,10 @@ def resolve_config(choices: list[Choices]) -> RunConfig:
     merged = _merge(_defaults_of(size, user) | named, user)
     config = validated(RunConfig, merged, choices, ())
     _check_names(config)
-    _check_model_settings(config, choices)
-    settings = validated(DATASETS.load(config.dataset).Settings, _shaped(config), choices, ("data",))
+    check_model_settings(config, choices)
+    settings = validated(DATASETS.load(config.dataset).Settings, shaped(config, size), choices, ("data",))
     config = config.model_copy(update={"data": _located(settings.model_dump(exclude_none=True))})
-    _check_task(config, size)
+    check_task(config, size)
     return config
 
 
@@ -127,44 +126,9 @@ def _check_names(config: RunConfig) -> None:
             _ = registry[name]
 
 
-def _check_model_settings(config: RunConfig, choices: list[Choices]) -> None:
-    known = MODELS.arguments(config.model)
-    for key in config.model_settings:
-        if known is not None and key not in known:
-            source = source_of(("model_settings", key), choices)
-            hint = closest(key, list(known)) or f" Known here: {', '.join(known)}."
-            raise ConfigError(f"{source}: the model '{config.model}' has no setting '{key}'.{hint}")
-
-
 def _located(data: dict[str, Any]) -> dict[str, Any]:
     """The dataset's settings, with a path that means the same wherever ranks work."""
     return {**data, "path": str(Path(data["path"]).expanduser().resolve())} if "path" in data else data
-
-
-def _check_task(config: RunConfig, size: WorkloadSize) -> None:
-    """Model and dataset are fit for what the workload learns, and real data are where they were said to be."""
-    for registry, name in ((MODELS, config.model), (DATASETS, config.dataset)):
-        task = registry.constant(name, "TASK") or "classification"
-        if size.task in TASKS and task not in (size.task, "any"):  # of a plug-in's own task we know nothing
-            raise ConfigError(
-                f"The {registry.kind} '{name}' is made for {task}, but {config.workload} is {size.task}. "
-                f"Choose another {registry.kind}, or a workload of {task}: trainmark list workloads."
-            )
-    if size.real_data and config.dataset == size.dataset and "path" not in config.data:
-        raise ConfigError(
-            f"{config.workload} in size {config.size} trains on real data, but nobody said where they lie. Choose "
-            f"--set data.path=DIR (docs/workloads/{config.workload}.md tells how to get them), --size tiny, or "
-            "--set dataset=synthetic to measure speed alone."
-        )
-
-
-def _shaped(config: RunConfig) -> dict[str, Any]:
-    """The dataset's settings; a shape that a synthetic one leaves open is the model's own."""
-    shape = MODELS.constant(config.model, "INPUT_SHAPE")
-    if not getattr(DATASETS.load(config.dataset), "is_synthetic", False) or shape is None:
-        return dict(config.data)
-    given = {key: value for key, value in config.model_settings.items() if key in ("channels", "num_classes")}
-    return dict(zip(("channels", "height", "width"), shape, strict=True)) | given | config.data
 
 
 def _merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:

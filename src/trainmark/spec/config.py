@@ -1,10 +1,23 @@
 """RunConfig: every choice of one run, resolved: no field is left to be guessed later."""
 
-from typing import Literal
+import math
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 Setting = str | int | float | bool
+
+
+def plain_value(value: Any) -> Any:
+    """The value, if it is one that a part's setting can have; a union of types would list what each of them wants."""
+    if not isinstance(value, Setting):
+        raise ValueError("a text, a number, true or false is needed (several names are one text, with commas between)")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError("a finite number is needed")
+    return value
+
+
+PlainSetting = Annotated[Setting, BeforeValidator(plain_value)]
 
 
 class Section(BaseModel):
@@ -154,13 +167,15 @@ class RunConfig(StrictSection):
     """All choices of one run; stored with its Result and enough to repeat it."""
 
     workload: str = Field(description="name from `trainmark list workloads`")
-    size: str = Field(description="size of the workload: tiny or full")
+    size: str = Field(description="size of the workload: tiny, full or another that it has")
     seed: int = Field(1, ge=0, description="seed of bootstrap, initial weights and shuffling")
     ensemble: EnsembleConfig = EnsembleConfig()
     model: str = Field(description="name from `trainmark list models`")
-    model_settings: dict[str, Setting] = Field(default_factory=dict, description="arguments of the model's builder")
+    model_settings: dict[str, PlainSetting] = Field(
+        default_factory=dict, description="arguments of the model's builder"
+    )
     dataset: str = Field(description="name from `trainmark list datasets`")
-    data: dict[str, Setting] = Field(default_factory=dict, description="settings of the dataset")
+    data: dict[str, PlainSetting] = Field(default_factory=dict, description="settings of the dataset")
     quality: str = Field(description="name from `trainmark list qualities`")
     train: TrainConfig
     evaluate: EvaluateConfig

@@ -22,6 +22,7 @@ from trainmark.workloads.detection.targets import Targets, read_targets
 
 INPUT_SHAPE = (16, 768, 1152)
 TASK = "detection"
+ALLOWED = {"depth": (10, 18, 34, 50, 101)}  # those of backbone.DEPTHS
 CAPTURABLE = False  # how many regions there are depends on the data
 
 STRIDES = (*backbone.STRIDES, 64)  # of the levels that regions are proposed from; the last only for these

@@ -18,6 +18,7 @@ from trainmark.workloads.quality.detections import (
     truth_of,
 )
 
+TASK = "detection"
 NUM_RESAMPLES = 200
 RESAMPLING_SEED = 0  # the same predictions have the same interval
 

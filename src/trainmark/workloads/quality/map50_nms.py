@@ -9,6 +9,8 @@ from trainmark.workloads.quality.box_nms import suppress
 from trainmark.workloads.quality.detections import Predictions
 from trainmark.workloads.quality.map50 import Map50
 
+TASK = "detection"
+
 
 class Map50Nms:
     """Mean average precision of detections at IoU 0.5; the ensemble keeps its members' best boxes."""

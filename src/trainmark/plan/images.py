@@ -1,0 +1,66 @@
+"""Whether a dataset's images and a model fit each other: their changes, sizes, channels and classes."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from trainmark.spec.config import RunConfig
+from trainmark.spec.registries import DATASETS, MODELS
+from trainmark.spec.units import show_shape
+from trainmark.workloads.smallest import too_small
+
+
+def image_refusals(config: RunConfig) -> Iterator[str]:
+    """Why the model cannot be trained on the dataset, as far as settings tell: files are not looked at."""
+    kind = DATASETS.load(config.dataset)
+    dataset = kind(kind.Settings.model_validate(config.data))
+    shape = getattr(dataset, "sample_shape", None)
+    yield from _augmentation(config)
+    if shape is not None and len(shape) == 3:
+        yield from _too_small(config, shape, kind.Settings.model_fields)
+        yield from _other_channels(config, shape[0])
+    made = {} if "path" in config.data else config.data
+    yield from _too_many_classes(config, made.get("num_classes", getattr(kind, "num_classes", None)))
+
+
+def _augmentation(config: RunConfig) -> Iterator[str]:
+    known, chosen = DATASETS.constant(config.dataset, "AUGMENTATIONS"), config.train.augmentation
+    if known is not None and chosen not in known:
+        yield (
+            f"The dataset {config.dataset} cannot be changed by {chosen}. Choose --set train.augmentation={known[-1]}."
+        )
+
+
+def _too_small(config: RunConfig, shape: tuple[int, ...], settings: Any) -> Iterator[str]:
+    smallest = too_small(config.model, shape)
+    if smallest is None:
+        return
+    sides = {"height": shape[1], "width": shape[2]}
+    short = ["image_size"] if "image_size" in settings else [name for name, side in sides.items() if side < smallest]
+    choices = [f"--set data.{name}={smallest}" for name in short if name in settings]
+    yield (
+        f"{config.model} needs images of at least {smallest} × {smallest}, but those of {config.dataset} are "
+        f"{show_shape(shape[1:])}. Choose {' '.join(choices)}{', or ' if choices else ''}another model."
+    )
+
+
+def _other_channels(config: RunConfig, channels: int) -> Iterator[str]:
+    own = MODELS.constant(config.model, "INPUT_SHAPE")
+    taken = config.model_settings.get("channels", own and own[0])
+    if isinstance(taken, int) and taken != channels:
+        yield _mismatch(config, "channels", channels, taken)
+
+
+def _too_many_classes(config: RunConfig, classes: Any) -> Iterator[str]:
+    arguments = MODELS.arguments(config.model) or {}
+    most = config.model_settings.get("num_classes", arguments.get("num_classes"))
+    if isinstance(most, int) and isinstance(classes, int) and classes > most:
+        yield _mismatch(config, "num_classes", classes, most)
+
+
+def _mismatch(config: RunConfig, key: str, there: int, taken: int) -> str:
+    if key in config.data:
+        return f"{config.model} is for {taken} {key}, but data.{key} is {there}. Choose --set data.{key}={taken}."
+    return (
+        f"{config.model} is for {taken} {key}, but {config.dataset} has {there}. "
+        f"Choose --set model_settings.{key}={there}, or another dataset."
+    )

@@ -1,0 +1,83 @@
+"""Whether model, dataset and quality fit the workload, by what their modules state: no torch is loaded to tell."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from trainmark.data.facts import own_facts
+from trainmark.plan.explain import Choices, source_of
+from trainmark.spec.config import RunConfig
+from trainmark.spec.errors import ConfigError
+from trainmark.spec.registries import DATASETS, MODELS, QUALITIES, TASKS
+from trainmark.spec.registry import closest
+from trainmark.spec.units import show_shape
+from trainmark.spec.workload import WorkloadSize
+
+STEPS_FOR_SPEED = 10  # that the hint to synthetic data offers: a few steps of a large model already take minutes
+
+
+def check_model_settings(config: RunConfig, choices: list[Choices]) -> None:
+    """Settings that the model's builder has no argument for, or cannot take, are refused with where they came from."""
+    known = MODELS.arguments(config.model)
+    if known is None:
+        return
+    for key, value in config.model_settings.items():
+        where = source_of(("model_settings", key), choices)
+        if key not in known:
+            hint = closest(key, list(known)) or f" Known here: {', '.join(known)}."
+            raise ConfigError(f"{where}: the model '{config.model}' has no setting '{key}'.{hint}")
+        for needed in _wrong_value(config.model, key, value, known[key]):
+            raise ConfigError(
+                f"{where}: 'model_settings.{key}' is wrong: {config.model} takes {needed}, but got {value!r}. "
+                "Change it and try again."
+            )
+
+
+def _wrong_value(model: str, key: str, value: Any, default: Any) -> Iterator[str]:
+    """What the setting takes, where the value is none of it: those listed, or by its default a count or a number."""
+    allowed = (MODELS.constant(model, "ALLOWED") or {}).get(key)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if allowed is not None:
+        if value not in allowed:
+            yield f"one of {', '.join(map(str, allowed))}"
+    elif isinstance(default, bool) or not isinstance(default, int | float):
+        return
+    elif isinstance(default, int) and default >= 1 and not (is_number and isinstance(value, int) and value >= 1):
+        yield "a whole number of at least 1"
+    elif not is_number:
+        yield "a number"
+
+
+def check_task(config: RunConfig, size: WorkloadSize) -> None:
+    """Model, dataset and quality are fit for what the workload learns, and real data are where they were said to be."""
+    for registry, name in ((MODELS, config.model), (DATASETS, config.dataset), (QUALITIES, config.quality)):
+        task = registry.constant(name, "TASK") or "classification"
+        if size.task in TASKS and task not in (size.task, "any"):  # of a plug-in's own task we know nothing
+            raise ConfigError(
+                f"The {registry.kind} '{name}' is made for {task}, but {config.workload} is {size.task}. "
+                f"Choose another {registry.kind}, or a workload of {task}: trainmark list workloads."
+            )
+    if size.real_data and config.dataset == size.dataset and "path" not in config.data:
+        few = STEPS_FOR_SPEED * config.train.batch_size
+        raise ConfigError(
+            f"{config.workload} in size {config.size} trains on real data, but nobody said where they lie. Choose "
+            f"--set data.path=DIR (docs/workloads/{config.workload}.md tells how to get them), --size tiny, or, to "
+            f"measure speed alone, --set dataset=synthetic --set data.num_train={few} --set train.epochs=1."
+        )
+
+
+def shaped(config: RunConfig, size: WorkloadSize) -> dict[str, Any]:
+    """The dataset's settings; what a synthetic one leaves open is that of the data which the model was chosen for."""
+    if not getattr(DATASETS.load(config.dataset), "is_synthetic", False):
+        return dict(config.data)
+    own = own_facts(size) if config.model == size.model else None
+    shape = (own and own.sample_shape) or MODELS.constant(config.model, "INPUT_SHAPE")
+    if shape is None:
+        return dict(config.data)
+    if len(shape) != 3:
+        raise ConfigError(
+            f"The dataset '{config.dataset}' makes images, but {config.model} takes {show_shape(shape)} values. "
+            "Choose another dataset, or another model."
+        )
+    few = {"num_train": own.num_train} if own and not size.real_data else {}
+    given = {key: value for key, value in config.model_settings.items() if key in ("channels", "num_classes")}
+    return dict(zip(("channels", "height", "width"), shape, strict=True)) | few | given | config.data
