@@ -82,6 +82,22 @@ def test_nothing_is_wrong_with_what_it_makes(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ON_DISK)
+def test_it_knows_about_how_many_bytes_it_makes(name: str, tmp_path: Path) -> None:
+    opened(name, tmp_path)
+    kind = DATASETS.load(name)
+    told = kind(kind.Settings(num_train=COUNTS["train"], num_eval=COUNTS["eval"])).made_bytes
+    assert told == pytest.approx(sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file()), rel=0.2)
+
+
+@pytest.mark.parametrize("name", list(DATASETS))
+def test_it_refuses_more_samples_than_a_bootstrap_can_be_drawn_of(name: str) -> None:
+    kind = DATASETS.load(name)
+    kind.Settings(num_train=100_000_000)
+    with pytest.raises(ValueError, match="less than or equal to 100000000"):
+        kind.Settings(num_train=100_000_001)
+
+
+@pytest.mark.parametrize("name", ON_DISK)
 def test_every_file_that_is_cut_off_is_found_in_one_pass(name: str, tmp_path: Path) -> None:
     dataset = opened(name, tmp_path)
     files = sorted(path for path in tmp_path.rglob("*") if path.suffix in (".h5", ".bin", ".jpg", ".JPEG"))

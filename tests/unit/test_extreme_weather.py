@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from trainmark.data.climate.year import Climate, Year
 from trainmark.data.datasets.extreme_weather import ExtremeWeather, ExtremeWeatherSettings
 from trainmark.data.split import StoredSplit
-from trainmark.spec.errors import DataError, StorageError
+from trainmark.spec.errors import DataError
 
 # 8760 h / 1460 h = 6 samples a year: 8 training samples are two files.
 SMALL = {"num_train": 8, "num_eval": 5, "height": 48, "width": 64, "step_hours": 1460}
@@ -114,10 +114,24 @@ def test_an_interrupted_file_never_has_its_final_name(tmp_path: Path) -> None:
     assert sorted(contents(tmp_path)) == ["train/climo_1979.h5"]  # six samples: this one is whole
 
 
-def test_a_folder_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
-    (tmp_path / "train").write_text("in the way")
-    with pytest.raises(StorageError, match=r"climo_1979.h5 cannot be written: .* choose another folder"):
-        make(tmp_path)
+def test_a_full_disk_is_one_line_that_names_the_folder_and_leaves_nothing(tmp_path: Path) -> None:
+    # Files of more than 400 kB cannot be written; one sample has 393 kB. In a process of its own, as that is for good.
+    program = (
+        "import resource\n"
+        "from pathlib import Path\n"
+        "from trainmark.data.datasets.extreme_weather import ExtremeWeather, ExtremeWeatherSettings\n"
+        "from trainmark.data.folders import make_into\n"
+        "from trainmark.spec.errors import StorageError\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, 400_000))\n"
+        "try:\n"
+        "    make_into(ExtremeWeather(ExtremeWeatherSettings(num_train=9)), Path('storms'), lambda made, total: None)\n"
+        "except StorageError as error:\n"
+        "    print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "storms cannot be made: file too large. Make room, or choose another folder.\n"
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_samples_are_counted_from_settings_before_and_from_files_after_making(original: Path) -> None:

@@ -23,6 +23,13 @@ def test_a_failed_write_leaves_the_old_content_and_nothing_else(tmp_path: Path) 
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_a_folder_that_cannot_be_written_is_reported_under_the_files_own_name(tmp_path: Path) -> None:
+    name = "x" * 250  # with what is added while it is written, longer than the 255 that a name may have
+    with pytest.raises(OSError, match="File name too long") as error:
+        write_text(tmp_path / name, "text")
+    assert error.value.filename == str(tmp_path / name)
+
+
 def test_nan_is_refused_because_it_is_not_json(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="Out of range float"):
         write_json(tmp_path / "a.json", {"x": float("nan")})

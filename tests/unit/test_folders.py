@@ -1,5 +1,10 @@
 """Generated datasets: made once beside the runs, whole or not at all, and found again by their settings."""
 
+import errno
+import os
+import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +15,7 @@ from trainmark.data.folders import is_made, made_folder, make_into, make_missing
 from trainmark.data.split import Problem
 from trainmark.plan.resolve import Choices, resolve_config
 from trainmark.spec.config import RunConfig, StrictSection
-from trainmark.spec.errors import DataError
+from trainmark.spec.errors import DataError, StorageError
 
 
 class NotesSettings(StrictSection):
@@ -36,7 +41,7 @@ class Notes:
         with (folder / "words.txt").open("w") as file:
             for number in range(self.settings.words):
                 if number == self.settings.fails_at:
-                    raise OSError("no space")
+                    raise OSError(errno.ENOSPC, "in .Notes")
                 file.write(f"{number}\n")
                 progress(number + 1, self.settings.words)
 
@@ -76,9 +81,41 @@ def test_data_with_a_path_are_left_alone(config: RunConfig, tmp_path: Path) -> N
 
 
 def test_making_that_fails_leaves_nothing_behind(config: RunConfig, tmp_path: Path) -> None:
-    with pytest.raises(OSError, match="no space"):
+    with pytest.raises(StorageError, match=r"data/Notes-\w+ cannot be made: no space left on device\. .*--runs-dir"):
         make_missing(changed(config, fails_at=1), tmp_path, lambda made, total: None)
     assert list((tmp_path / "data").iterdir()) == []
+
+
+def test_what_a_killed_process_left_is_removed_and_what_others_are_making_is_not(
+    config: RunConfig, tmp_path: Path
+) -> None:
+    gone = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, text=True)
+    data, here = tmp_path / "data", socket.gethostname()
+    theirs = [f".Notes-00.{here}.{os.getpid()}", f".Notes-00.elsewhere.{gone.stdout.strip()}", ".mine"]
+    for name in (f".Notes-00.{here}.{gone.stdout.strip()}", *theirs):
+        (data / name).mkdir(parents=True)
+    make_missing(config, tmp_path, lambda made, total: None)
+    assert sorted(path.name for path in data.iterdir() if path.name.startswith(".")) == sorted(theirs)
+
+
+def test_only_folders_of_the_same_name_are_removed_where_somebody_says_where_data_are_made(tmp_path: Path) -> None:
+    gone = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, text=True)
+    left = [f".{name}.{socket.gethostname()}.{gone.stdout.strip()}" for name in ("notes", "other")]
+    for name in left:
+        (tmp_path / name).mkdir()
+    make_into(Notes(NotesSettings()), tmp_path / "notes", lambda made, total: None)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [left[1], "notes"]
+
+
+def test_data_that_do_not_fit_are_refused_before_they_are_made(tmp_path: Path) -> None:
+    class Huge(Notes):
+        made_bytes = 2**60
+
+    with pytest.raises(
+        StorageError, match=r"free, but making these data writes about 1 EiB\. .*num_train.*another fol"
+    ):
+        make_into(Huge(NotesSettings()), tmp_path / "huge", lambda made, total: None)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_folder_with_something_in_it_is_refused(tmp_path: Path) -> None:

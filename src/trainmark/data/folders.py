@@ -5,11 +5,17 @@ import json
 import os
 import shutil
 from collections.abc import Callable
+from glob import escape
 from pathlib import Path
+from socket import gethostname
 from typing import Any
 
+import psutil
+
+from trainmark.machine.stopping import stoppable
+from trainmark.machine.storage import check_space
 from trainmark.spec.config import RunConfig
-from trainmark.spec.errors import DataError
+from trainmark.spec.errors import DataError, StorageError
 from trainmark.spec.registries import DATASETS
 
 Progress = Callable[[int, int], None]  # samples made so far, of how many
@@ -39,17 +45,21 @@ def made_folder(config: RunConfig, runs_dir: Path) -> Path:
     return runs_dir / "data" / f"{name}-{hashlib.sha256(told.encode()).hexdigest()[:12]}"
 
 
-def make_into(dataset: Any, folder: Path, progress: Progress) -> None:
-    """The folder holds the dataset's generated data; it appears whole or not at all."""
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise DataError(f"{folder} exists already. Choose a folder that does not exist, or is empty.")
-    unfinished = folder.with_name(f".{folder.name}.{os.getpid()}")
-    unfinished.mkdir(parents=True)
+def make_into(dataset: Any, folder: Path, progress: Progress, elsewhere: str = "another folder") -> None:
+    """The folder holds the dataset's generated data; it appears whole or not at all. Errors advise to go elsewhere."""
     try:
-        dataset.make(unfinished, progress)
-        unfinished.rename(folder)
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise DataError(f"{folder} exists already. Choose a folder that does not exist, or is empty.")
+        _remove_leftovers(folder.parent, escape(folder.name))
+        instead = f"make fewer samples (num_train, num_eval), or choose {elsewhere}"
+        needed_bytes = getattr(dataset, "made_bytes", 0)
+        check_space(folder, needed_bytes, what="making these data writes about", instead=instead)
+        with stoppable(f"nothing was left in {folder}"):
+            _make(dataset, folder, progress)
+    except OSError as error:
+        # Not the error's own words: they name a file of ours that nobody has heard of.
+        reason = os.strerror(error.errno).lower() if error.errno else "writing failed"
+        raise StorageError(f"{folder} cannot be made: {reason}. Make room, or choose {elsewhere}.") from error
 
 
 def make_missing(config: RunConfig, runs_dir: Path, progress: Progress) -> None:
@@ -57,9 +67,29 @@ def make_missing(config: RunConfig, runs_dir: Path, progress: Progress) -> None:
     folder = made_folder(config, runs_dir)
     if not is_made(config) or folder.exists():
         return
+    _remove_leftovers(folder.parent, "*")
     kind = DATASETS.load(config.dataset)
     try:
-        make_into(kind(kind.Settings.model_validate(config.data)), folder, progress)
-    except OSError:
+        dataset = kind(kind.Settings.model_validate(config.data))
+        make_into(dataset, folder, progress, "another place with --runs-dir")
+    except (DataError, StorageError):
         if not folder.exists():  # else another run was faster, with the same data
             raise
+
+
+def _make(dataset: Any, folder: Path, progress: Progress) -> None:
+    unfinished = folder.with_name(f".{folder.name}.{gethostname()}.{os.getpid()}")
+    try:
+        unfinished.mkdir(parents=True)
+        dataset.make(unfinished, progress)
+        unfinished.rename(folder)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def _remove_leftovers(parent: Path, name: str) -> None:
+    """Nothing is left of folders of that name that processes of this host began and, killed, could not remove."""
+    for path in parent.glob(f".{name}.{escape(gethostname())}.*"):
+        process = path.name.rpartition(".")[2]
+        if process.isdecimal() and not psutil.pid_exists(int(process)):
+            shutil.rmtree(path, ignore_errors=True)

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 SplitName = Literal["train", "eval"]
 Raw = bytes | memoryview  # a sample as it lies in its file
 
+MOST_SAMPLES = 100_000_000  # that are made: their bootstrap is drawn in seconds; ImageNet has 1.3 million
+
 
 @dataclass(frozen=True)
 class Split:

@@ -11,7 +11,11 @@ from typing import IO, Any
 def write_atomically(path: Path, write: Callable[[IO[bytes]], object]) -> None:
     """`path` holds either its old content or all of the new, even after a power loss."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    except OSError as error:
+        error.filename = str(path)  # the name that somebody knows
+        raise
     try:
         with os.fdopen(descriptor, "wb") as file:
             write(file)

@@ -10,8 +10,7 @@ import numpy as np
 
 from trainmark.data.climate.channels import BOX_COLUMNS, CHANNELS, CLASSES
 from trainmark.data.climate.year import Year
-from trainmark.data.climate.year_file import SIMULATED, SOURCE, one_line
-from trainmark.spec.errors import StorageError
+from trainmark.data.climate.year_file import SIMULATED, SOURCE
 
 
 def write_year(path: Path, year: Year, after_sample: Callable[[], None]) -> None:
@@ -21,16 +20,15 @@ def write_year(path: Path, year: Year, after_sample: Callable[[], None]) -> None
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with h5py.File(unfinished, "w") as file:
+        # Each chunk is written once, so no cache is needed; what is in one when the disk is full ends in a crash.
+        with h5py.File(unfinished, "w", rdcc_nbytes=0) as file:
             _write_samples(file, year, after_sample)
             _write_attributes(file, year)
         with unfinished.open("rb") as written:
             os.fsync(written.fileno())
         unfinished.replace(path)
-    except OSError as error:
-        raise StorageError(
-            f"{path} cannot be written: {one_line(error)}. Make room, or choose another folder."
-        ) from error
+    except RuntimeError as error:  # a file that cannot be closed, most often since it could not be written
+        raise error.__context__ or error from None
     finally:
         with suppress(OSError):  # most often there is none any more
             unfinished.unlink()

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from trainmark.data.datasets.shapes import Shapes, ShapesSettings
 from trainmark.data.images.files import HOW_TO_FIND_ALL, reason_of
-from trainmark.data.split import Problem, Split, SplitName
+from trainmark.data.split import MOST_SAMPLES, Problem, Split, SplitName
 from trainmark.spec.config import StrictSection
 from trainmark.spec.errors import ConfigError, DataError
 
@@ -32,8 +32,8 @@ class Cifar10Settings(StrictSection):
     """Where the files lie; the rest is for images that are made."""
 
     path: str | None = Field(None, description="folder that holds data_batch_1.bin …; default: images are made")
-    num_train: int = Field(5000, ge=5, description="training images that are made")
-    num_eval: int = Field(1000, ge=1, description="held-out images that are made")
+    num_train: int = Field(5000, ge=5, le=MOST_SAMPLES, description="training images that are made")
+    num_eval: int = Field(1000, ge=1, le=MOST_SAMPLES, description="held-out images that are made")
     seed: int = Field(1, ge=0, description="seed of the images that are made")
 
 
@@ -52,6 +52,11 @@ class Cifar10:
         if self.settings.path is None:
             return self.settings.num_train if split == "train" else self.settings.num_eval
         return sum(self._num_records(name) for name in FILES[split])
+
+    @property
+    def made_bytes(self) -> int:
+        """What `make` writes."""
+        return (self.settings.num_train + self.settings.num_eval) * RECORD_BYTES
 
     def load(self, split: SplitName) -> Split:
         """The images (uint8, N × 3 × 32 × 32) and labels of a split, file after file."""

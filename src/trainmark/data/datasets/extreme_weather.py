@@ -18,7 +18,7 @@ from trainmark.data.climate.year_check import problems_of_files
 from trainmark.data.climate.year_file import YearFile, count_samples, was_simulated
 from trainmark.data.climate.year_writing import write_year
 from trainmark.data.climate.years import Years
-from trainmark.data.split import Problem, SplitName, StoredSplit
+from trainmark.data.split import MOST_SAMPLES, Problem, SplitName, StoredSplit
 from trainmark.spec.config import StrictSection
 from trainmark.spec.errors import DataError
 
@@ -33,8 +33,8 @@ class ExtremeWeatherSettings(StrictSection):
 
     path: str | None = Field(None, description="folder of HDF5 files; default: weather is made")
     eval_files: str = Field("", description="files held out where path has no train/ and eval/; default: the last")
-    num_train: int = Field(400, ge=1, description="training samples that are made")
-    num_eval: int = Field(120, ge=1, description="held-out samples that are made")
+    num_train: int = Field(400, ge=1, le=MOST_SAMPLES, description="training samples that are made")
+    num_eval: int = Field(120, ge=1, le=MOST_SAMPLES, description="held-out samples that are made")
     height: int = Field(64, ge=48, description="rows of a made image, from pole to pole; the real ones have 768")
     width: int = Field(96, ge=64, description="columns of a made image, round the globe; the real ones have 1152")
     seed: int = Field(1, ge=0, description="seed of the weather that is made")
@@ -61,6 +61,12 @@ class ExtremeWeather:
     def is_simulated(self) -> bool:
         """Whether the weather is, or will be, made by trainmark; its files say so themselves."""
         return self.settings.path is None or was_simulated(self._files("train")[0])
+
+    @property
+    def made_bytes(self) -> int:
+        """About what `make` writes: float32 images."""
+        pixels = NUM_CHANNELS * self.settings.height * self.settings.width
+        return 4 * pixels * (self.settings.num_train + self.settings.num_eval)
 
     def num_samples(self, split: SplitName) -> int:
         """How many samples a split has, or will have once it is made; of files, only the shapes are read."""

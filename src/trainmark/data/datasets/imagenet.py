@@ -10,12 +10,13 @@ from trainmark.data.images.check import folder_problems, image_problems
 from trainmark.data.images.draw import draw_picture, figure_of, write_picture
 from trainmark.data.images.files import ImageFiles, files_of_folders, list_folders, listing_fault
 from trainmark.data.images.stored import StoredImages
-from trainmark.data.split import Problem, SplitName
+from trainmark.data.split import MOST_SAMPLES, Problem, SplitName
 from trainmark.spec.config import StrictSection
 from trainmark.spec.errors import ConfigError, DataError
 
 AUGMENTATIONS = ("none", "crop")
 FOLDERS: dict[SplitName, str] = {"train": "train", "eval": "val"}
+PICTURE_BYTES = 92_000  # of a made one, on average
 CENTRE_SHARE = 224 / 256  # shorter side to 256, then the middle 224; other sizes alike
 
 
@@ -24,8 +25,8 @@ class ImagenetSettings(StrictSection):
 
     path: str | None = Field(None, description="folder that holds train/ and val/; default: images are made")
     image_size: int = Field(224, ge=8, le=4096, description="pixels from side to side, as the model sees an image")
-    num_train: int = Field(1000, ge=1, description="training images that are made")
-    num_eval: int = Field(200, ge=1, description="held-out images that are made")
+    num_train: int = Field(1000, ge=1, le=MOST_SAMPLES, description="training images that are made")
+    num_eval: int = Field(200, ge=1, le=MOST_SAMPLES, description="held-out images that are made")
     num_classes: int = Field(10, ge=2, description="classes of the images that are made")
     seed: int = Field(1, ge=0, description="seed of the images that are made")
 
@@ -49,6 +50,11 @@ class Imagenet:
     def num_samples(self, split: SplitName) -> int:
         """How many images a split has, or will have once it is made; no file is opened."""
         return self._num_made(split) if self.settings.path is None else len(self._files(split))
+
+    @property
+    def made_bytes(self) -> int:
+        """About what `make` writes."""
+        return PICTURE_BYTES * (self._num_made("train") + self._num_made("eval"))
 
     def load(self, split: SplitName) -> StoredImages:
         """The images and labels of a split; a class's number is its place among the sorted folders of train/."""

@@ -15,7 +15,7 @@ from trainmark.data.images.files import HOW_TO_FIND_ALL, ImageFiles, files_of_fo
 from trainmark.data.images.held_out import hold_out
 from trainmark.data.images.listing import Listing, listing_text, read_listing
 from trainmark.data.images.stored import StoredImages
-from trainmark.data.split import Problem, SplitName
+from trainmark.data.split import MOST_SAMPLES, Problem, SplitName
 from trainmark.spec.config import StrictSection
 from trainmark.spec.errors import ConfigError, DataError
 
@@ -25,6 +25,7 @@ SKETCH = "sketch"
 CLASSES = ("dog", "elephant", "giraffe", "guitar", "horse", "house", "person")
 STYLES: dict[str, Style] = {"art_painting": "painting", "cartoon": "cartoon", "photo": "photo", "sketch": "sketch"}
 PICTURE_SIZE = 227
+PICTURE_BYTES = 15_000  # of a made one, on average
 CENTRE_SHARE = 1.0  # pictures are square, with the thing from edge to edge
 VALIDATION_SHARE = Fraction(605, 5444 + 605)
 
@@ -40,8 +41,8 @@ class PacsSettings(StrictSection):
     eval_domain: Literal["validation", "sketch"] = Field(
         "validation", description="what evaluates: held-out images of the domains trained on, or sketches"
     )
-    num_train: int = Field(700, ge=1, description="training images that are made")
-    num_eval: int = Field(140, ge=1, description="validation images that are made, and sketches")
+    num_train: int = Field(700, ge=1, le=MOST_SAMPLES, description="training images that are made")
+    num_eval: int = Field(140, ge=1, le=MOST_SAMPLES, description="validation images that are made, and sketches")
     seed: int = Field(1, ge=0, description="seed of the images that are made, and of a split that no file tells")
 
 
@@ -61,6 +62,11 @@ class Pacs:
         if self.settings.path is None:
             return self.settings.num_train if split == "train" else self.settings.num_eval
         return len(self._files(self._part(split)))
+
+    @property
+    def made_bytes(self) -> int:
+        """About what `make` writes."""
+        return PICTURE_BYTES * (self.settings.num_train + 2 * self.settings.num_eval)
 
     def load(self, split: SplitName) -> StoredImages:
         """The images and labels of a split."""

@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from trainmark.data.split import SplitName
+from trainmark.data.split import MOST_SAMPLES, SplitName
 from trainmark.spec.config import StrictSection
 
 TASK = "any"
@@ -12,7 +12,7 @@ AUGMENTATIONS = ("none",)
 class SyntheticSettings(StrictSection):
     """The shape of the made-up images, and how many of them an epoch pretends to have."""
 
-    num_train: int = Field(12_800, ge=1, description="images of one epoch")
+    num_train: int = Field(12_800, ge=1, le=MOST_SAMPLES, description="images of one epoch")
     channels: int | None = Field(None, ge=1, description="channels of an image; default: the model's")
     height: int | None = Field(None, ge=1, description="pixels from top to bottom; default: the model's")
     width: int | None = Field(None, ge=1, description="pixels from left to right; default: the model's")
