@@ -104,7 +104,7 @@ def test_one_check_finds_everything_that_is_wrong(by_hand: Path) -> None:
         (TRAINING[2], None, "cannot be read: no such file or directory"),
         (TRAINING[3], 1, "label 10, but classes are 0 to 9"),
         (TRAINING[3], 3, "label 255, but classes are 0 to 9"),
-        (TRAINING[1], None, "holds 1 records, but another training file 5"),
+        (TRAINING[1], None, "holds 1 record, but another training file 5"),
         (TRAINING[4], None, "holds 2 records, but another training file 5"),
     ]
 

@@ -233,12 +233,18 @@ def put(path: Path, dataset: str, place: tuple[int, ...], value: float) -> None:
         file[dataset][place] = value
 
 
+def test_a_folder_without_files_is_one_problem(tmp_path: Path) -> None:
+    (problem,) = opened(tmp_path).check()
+    assert "holds neither train/ and eval/ nor *.h5 files" in problem.what
+
+
 def test_check_finds_every_problem_of_every_file_in_one_pass(folder: Path) -> None:
     train = folder / "train"
     truncate(train / "climo_1980.h5")
     (train / "climo_1981.h5").write_text("not HDF5 at all")
     write_file(train / "climo_1982.h5", 5)
     put(train / "climo_1982.h5", "images", (3, 6, 10, 20), np.nan)
+    put(train / "climo_1982.h5", "images", (3, 6, 11, 20), np.inf)
     put(train / "climo_1982.h5", "images", (4, 2, 0, 0), np.inf)
     put(train / "climo_1982.h5", "boxes", (1, 0, 4), 7)
     put(train / "climo_1982.h5", "boxes", (2, 0, 2), 4)
@@ -254,10 +260,10 @@ def test_check_finds_every_problem_of_every_file_in_one_pass(folder: Path) -> No
     expected = [
         ("1980", None, "truncated"),
         ("1981", None, "cannot be read"),
-        ("1982", 3, "1 values of TMQ are NaN or infinite"),
-        ("1982", 4, "1 values of PSL are NaN or infinite"),
         ("1982", 1, "box 0: its class is 7, not one of 0 … 3"),
         ("1982", 2, "box 0: it is empty: y 4 … 4, x 6 … 30"),
+        ("1982", 3, "2 values of TMQ are NaN or infinite"),
+        ("1982", 4, "1 value of PSL is NaN or infinite"),
         ("1982", 4, "box 0: y 4 … 20, x 6 … 65 reach out of the image of 48 × 64"),
         ("1983", None, "no dataset 'boxes'"),
         ("1984", None, "no dataset 'images'"),

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainmark.spec.units import parse_cores, show_cores, show_duration, show_value
+from trainmark.spec.units import counted, parse_cores, show_cores, show_duration, show_shape, show_value
 
 
 @pytest.mark.parametrize(
@@ -41,3 +41,12 @@ def test_cores_are_listed_as_linux_does() -> None:
 @given(st.sets(st.integers(0, 300)))
 def test_core_lists_survive_a_round_trip(cores: set[int]) -> None:
     assert parse_cores(show_cores(tuple(cores))) == tuple(sorted(cores))
+
+
+def test_one_is_singular_and_everything_else_plural() -> None:
+    assert [counted(number, "sample") for number in (0, 1, 1200)] == ["0 samples", "1 sample", "1,200 samples"]
+    assert [counted(number, "class") for number in (1, 2)] == ["1 class", "2 classes"]
+
+
+def test_a_shape_is_written_with_crosses() -> None:
+    assert show_shape((3, 224, 224)) == "3 × 224 × 224"

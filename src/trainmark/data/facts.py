@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from trainmark.spec.registries import DATASETS
-from trainmark.spec.units import show_shape
+from trainmark.spec.units import counted, show_shape
 from trainmark.spec.workload import DataFacts, WorkloadSize
 
 
@@ -40,9 +40,9 @@ def _differences(stated: DataFacts, real: str, dataset: str, found: DataFacts) -
         yield f"{dataset}, not {real}"
     if found.is_simulated:
         yield "simulated by trainmark"
-    for name, what in (("num_classes", "classes"), ("num_train", "training samples"), ("num_eval", "held-out samples")):
+    for name, what in (("num_classes", "class"), ("num_train", "training sample"), ("num_eval", "held-out sample")):
         is_wanted, is_there = getattr(stated, name), getattr(found, name)
         if None not in (is_wanted, is_there) and is_wanted != is_there:
-            yield f"{is_there:,} {what}, not {is_wanted:,}"
+            yield f"{counted(is_there, what)}, not {is_wanted:,}"
     if stated.sample_shape and found.sample_shape and tuple(found.sample_shape) != stated.sample_shape:
         yield f"images of {show_shape(found.sample_shape)}, not {show_shape(stated.sample_shape)}"

@@ -78,6 +78,11 @@ class StoredSplit(Protocol):
         ...
 
 
+def place_in_file(problem: "Problem") -> int:
+    """By what a file's problems are put in order: first those of the whole file, then by sample."""
+    return -1 if problem.index is None else problem.index
+
+
 @dataclass(frozen=True)
 class Problem:
     """What is wrong with a file of a dataset, and at which of its samples, where that can be told."""

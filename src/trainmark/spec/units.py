@@ -51,6 +51,12 @@ def show_value(value: float, unit: str) -> str:
     return f"{value:.4g} {unit}".strip()
 
 
+def counted(number: int, what: str) -> str:
+    """`1 sample`, `1,200 samples`, `2 classes`: a number with the noun in its plural, unless there is one."""
+    plural = f"{what}es" if what.endswith("s") else f"{what}s"
+    return f"{number:,} {what if number == 1 else plural}"
+
+
 def show_shape(shape: Sequence[int]) -> str:
     """`3 × 224 × 224`."""
     return " × ".join(map(str, shape))

@@ -1,5 +1,6 @@
 """What is wrong with the files of years: every problem of every file in one pass, whatever state they are in."""
 
+import heapq
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,8 @@ import numpy as np
 from trainmark.data.climate.channels import BOX_COLUMNS, CHANNELS, CLASSES, MOST_BOXES, NUM_CHANNELS, PADDING
 from trainmark.data.climate.grid import Array
 from trainmark.data.climate.year_file import DAMAGE, one_line
-from trainmark.data.split import Problem
-from trainmark.spec.units import show_shape
+from trainmark.data.split import Problem, place_in_file
+from trainmark.spec.units import counted, show_shape
 
 
 def problems_of_files(files: list[Path]) -> Iterator[Problem]:
@@ -38,14 +39,16 @@ def _problems_of_file(file: Any, path: Path) -> Iterator[Problem]:
     for name, found in (("images", images), ("boxes", boxes)):
         if found is None:
             yield Problem(str(path), None, f"it has no dataset '{name}'")
+    of_samples: list[Iterator[Problem]] = []
     if images is not None:
         yield from (Problem(str(path), None, what) for what in _wrong_form_of_images(images))
-        yield from _problems_of_images(images, path)
+        of_samples.append(_problems_of_images(images, path))
     if boxes is not None:
         wrong_form = list(_wrong_form_of_boxes(boxes, None if images is None else images.shape))
         yield from (Problem(str(path), None, what) for what in wrong_form)
         if not wrong_form:
-            yield from _problems_of_boxes(boxes, path, _size(file))
+            of_samples.append(_problems_of_boxes(boxes, path, _size(file)))
+    yield from heapq.merge(*of_samples, key=place_in_file)
 
 
 def _dataset(file: Any, name: str) -> Any:
@@ -76,7 +79,7 @@ def _wrong_form_of_boxes(boxes: Any, shape_of_images: tuple[int, ...] | None) ->
     if len(boxes.shape) != 3 or boxes.shape[1:] != (MOST_BOXES, len(BOX_COLUMNS)):
         yield f"its boxes are {show_shape(boxes.shape)}, not steps × {MOST_BOXES} × {len(BOX_COLUMNS)}"
     elif shape_of_images and boxes.shape[0] != shape_of_images[0]:
-        yield f"it has boxes for {boxes.shape[0]} samples, but {shape_of_images[0]} images"
+        yield f"it has boxes for {counted(boxes.shape[0], 'sample')}, but {counted(shape_of_images[0], 'image')}"
     if boxes.dtype.kind not in "iuf":
         yield f"its boxes are {boxes.dtype}, not numbers"
 
@@ -94,7 +97,8 @@ def _problems_of_images(images: Any, path: Path) -> Iterator[Problem]:
         bad = (~np.isfinite(image)).sum((1, 2))
         for channel in np.nonzero(bad)[0]:
             name = CHANNELS[channel].name if channel < NUM_CHANNELS else str(channel)
-            yield Problem(str(path), index, f"{bad[channel]} values of {name} are NaN or infinite")
+            what = f"{counted(bad[channel], 'value')} of {name} {'is' if bad[channel] == 1 else 'are'} NaN or infinite"
+            yield Problem(str(path), index, what)
 
 
 def _problems_of_boxes(boxes: Any, path: Path, size: tuple[int, ...] | None) -> Iterator[Problem]:

@@ -12,6 +12,7 @@ from trainmark.data.images.files import HOW_TO_FIND_ALL, reason_of
 from trainmark.data.split import MOST_SAMPLES, Problem, Split, SplitName
 from trainmark.spec.config import StrictSection
 from trainmark.spec.errors import ConfigError, DataError
+from trainmark.spec.units import counted
 
 AUGMENTATIONS = ("none", "flip-shift")
 SHAPE = (3, 32, 32)
@@ -89,7 +90,7 @@ class Cifar10:
                 yield from problems
             for name, count in counts.items():
                 if 0 < count < max(counts.values()) - 1:
-                    what = f"holds {count:,} records, but another training file {max(counts.values()):,}"
+                    what = f"holds {counted(count, 'record')}, but another training file {max(counts.values()):,}"
                     yield Problem(str(self._root / name), None, what)
 
     def _check_file(self, path: Path) -> tuple[list[Problem], int]:

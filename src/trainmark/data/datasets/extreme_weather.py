@@ -96,11 +96,13 @@ class ExtremeWeather:
     def check(self) -> Iterator[Problem]:
         """Every problem of every file, with the file and the number of the sample in it."""
         files: list[Path] = []
+        missing: dict[str, None] = {}  # a folder without any files is the same fault of both splits
         for split in SPLITS:
             try:
                 files += self._files(split)
             except DataError as error:
-                yield Problem(str(self.settings.path), None, str(error))
+                missing[str(error)] = None
+        yield from (Problem(str(self.settings.path), None, what) for what in missing)
         yield from problems_of_files(files)
 
     def _files(self, split: SplitName) -> list[Path]:

@@ -1,5 +1,6 @@
 """PACS: seven kinds of things in paintings, cartoons and photos, held-out ones of these or sketches for evaluation."""
 
+import heapq
 from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 from itertools import product
@@ -15,7 +16,7 @@ from trainmark.data.images.files import HOW_TO_FIND_ALL, ImageFiles, files_of_fo
 from trainmark.data.images.held_out import hold_out
 from trainmark.data.images.listing import Listing, listing_text, read_listing
 from trainmark.data.images.stored import StoredImages
-from trainmark.data.split import MOST_SAMPLES, Problem, SplitName
+from trainmark.data.split import MOST_SAMPLES, Problem, SplitName, place_in_file
 from trainmark.spec.config import StrictSection
 from trainmark.spec.errors import ConfigError, DataError
 
@@ -122,10 +123,12 @@ class Pacs:
             for listing in listings:
                 yield from listing.problems
             files = joined(self._root, [listing.files(self._root) for listing in listings])
-            for index, name in enumerate(files.names.tolist()):
-                if name in trained:
-                    yield Problem(str(files.path(index)), index, "held out, but also listed for training")
-            yield from image_problems(files)
+            also_trained = (
+                Problem(str(files.path(index)), index, "held out, but also listed for training")
+                for index, name in enumerate(files.names.tolist())
+                if name in trained
+            )
+            yield from heapq.merge(also_trained, image_problems(files), key=place_in_file)
             trained |= set(files.names.tolist())
 
     @property
