@@ -175,6 +175,8 @@ def test_an_interrupted_run_stops_within_seconds_and_resumes_to_the_same_losses(
     assert states(shown(trainmark, run.folder)) == ["stopped", "stopped"]
     result = resumed(trainmark, run.folder)
     assert result["members"][0]["restarted"]
+    text = trainmark("show", str(run.folder)).stdout
+    assert "finished, restarted" in text and "member 0 was restarted from a checkpoint: its figures cover only" in text
 
     disturbed = run.folder
     assert start("--members", "2").end()[0] == 0

@@ -127,6 +127,31 @@ def test_member_qualities_are_summarised() -> None:
     assert value("quality_member_best", measured) == 0.9
 
 
+def test_the_interval_of_the_mean_quality_stays_in_the_qualitys_range() -> None:
+    measured = written_run(written_member(0, quality=0.6), written_member(1, quality=0.7))
+    assert metric("quality_member_mean", measured).ci95 == pytest.approx((0.0147, 1.0), abs=1e-4)
+
+
+def test_a_restarted_member_is_told_with_the_epochs_that_its_figures_cover() -> None:
+    member = written_member(1, attempts=2)
+    events = tuple({**event, "epoch": 3} if "epoch" in event else event for event in member.events[0])
+    resumed = {"kind": "resumed", "epoch": 3, "step": 120, "wall_s": 90.0}
+    measured = written_run(written_member(0), replace(member, events=((resumed, *events),)), train={"epochs": 4})
+    warnings = find_warnings(measured, {name: metric(name, measured) for name in METRICS}, {"members": []}, {})
+    assert [warning for warning in warnings if "restarted" in warning] == [
+        "member 1 was restarted from a checkpoint: its figures cover only epochs 4 to 4 of 4, which attempt 2 trained"
+    ]
+
+
+def test_out_of_bag_quality_is_called_optimistic_where_samples_resemble_their_neighbours() -> None:
+    measured = written_run(written_member(0))
+    assert metric("quality_out_of_bag", measured).detail == {"samples_predicted": 2}
+    weather = measured.config.model_copy(update={"dataset": "extreme-weather"})
+    detail = metric("quality_out_of_bag", replace(measured, config=weather)).detail
+    assert detail is not None
+    assert detail["note"] == "optimistic: samples resemble their neighbours, which members have seen"
+
+
 def test_out_of_bag_quality_uses_only_members_that_have_not_seen_a_sample() -> None:
     # Sample 4: both predict class 0 (right). Sample 7: only the first predicts it, wrongly.
     second = written_predictions() | {

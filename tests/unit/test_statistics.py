@@ -35,6 +35,13 @@ def test_the_means_interval_is_students() -> None:
     assert mean_interval(np.array([1.0])) is None
 
 
+def test_the_means_interval_ends_where_no_mean_can_lie() -> None:
+    # Mean 0.65, standard deviation 0.0707, n = 2: t = 12.706, half width 12.706 × 0.05 = 0.6353.
+    assert mean_interval(np.array([0.6, 0.7])) == pytest.approx((0.0147, 1.2853), abs=1e-4)
+    assert mean_interval(np.array([0.6, 0.7]), least=0.0, most=1.0) == pytest.approx((0.0147, 1.0), abs=1e-4)
+    assert mean_interval(np.array([0.1, 0.9]), least=0.0, most=1.0) == (0.0, 1.0)
+
+
 def test_the_interval_of_a_rate_is_that_of_the_mean_time_inverted() -> None:
     # Times of 1, 2 and 3 s: 2 ± 2.484138 s could be anything. 2, 3 and 4 s: 1 / 5.484138 to 1 / 0.515862 a second.
     assert rate_interval(1 / np.array([1.0, 2.0, 3.0])) is None

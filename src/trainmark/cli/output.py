@@ -66,7 +66,7 @@ def _fail_unless_complete(result: Result, run_path: Path) -> None:
     first = next(member for member in result.members if member.state != "finished")
     raise RunFailedError(
         f"{finished} of {len(result.members)} members finished; member {first.member} {first.state}: {first.reason}. "
-        f"Unless the run's own settings are the cause, mend it and go on with: trainmark resume {run_path}"
+        f"If a setting is the cause, start a new run; else mend it and go on with: trainmark resume {run_path}"
     )
 
 

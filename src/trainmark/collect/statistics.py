@@ -26,8 +26,8 @@ def median_interval(samples: Samples) -> Interval | None:
     return float(ordered[k - 1]), float(ordered[n - k])
 
 
-def mean_interval(samples: Samples) -> Interval | None:
-    """The 95 % interval of the mean by Student's t. Needs two samples."""
+def mean_interval(samples: Samples, least: float = -math.inf, most: float = math.inf) -> Interval | None:
+    """The 95 % interval of the mean by Student's t, cut where no mean can lie. Needs two samples."""
     from scipy.special import stdtrit
 
     n = len(samples)
@@ -35,7 +35,7 @@ def mean_interval(samples: Samples) -> Interval | None:
         return None
     half = float(stdtrit(n - 1, 0.975)) * float(np.std(samples, ddof=1)) / math.sqrt(n)
     mean = float(np.mean(samples))
-    return mean - half, mean + half
+    return max(least, mean - half), min(most, mean + half)
 
 
 def rate_interval(rates: Samples) -> Interval | None:

@@ -16,6 +16,7 @@ def find_warnings(
     return [
         *_other_data(measured, data),
         *_failed_members(measured),
+        *_restarted(measured),
         *_synthetic(measured),
         *_affinity(measured),
         *_allocator(measured),
@@ -49,6 +50,16 @@ def _failed_members(measured: Measured) -> list[str]:
         f"member {member.job.member} {member.state}: {member.reason}"
         for member in measured.members
         if member.state in ("failed", "stopped")
+    ]
+
+
+def _restarted(measured: Measured) -> list[str]:
+    return [
+        f"member {member.job.member} was restarted from a checkpoint: its figures cover only epochs "
+        f"{member.epochs[0].epoch + 1} to {member.epochs[-1].epoch + 1} of {measured.config.train.epochs}, which "
+        f"attempt {member.attempts} trained"
+        for member in measured.finished
+        if member.was_restarted
     ]
 
 

@@ -131,7 +131,8 @@ def _note(metric: Metric) -> str:
         return metric.reason
     convention = [f"{metric.convention} convention"] if metric.convention else []
     exponent = [f"exponent {metric.exponent:g}"] if metric.exponent is not None else []
-    return ", ".join([*convention, *exponent])
+    said = [str(metric.detail["note"])] if metric.detail and "note" in metric.detail else []
+    return ", ".join([*convention, *exponent, *said])
 
 
 def _member_row(member: MemberResult) -> Row:

@@ -100,7 +100,7 @@ def _note(name: str, metric: Metric) -> str:
         return f"× ({ratio})^{metric.exponent:g} = × {detail['coefficient']:.3g}"
     if name == "staging_time_s":
         return f"{show_bytes(detail['copied_bytes'])} copied; packs found and used again: {detail['reused_packs']}"
-    return ""
+    return str(detail.get("note", ""))
 
 
 def _members_table(result: Result) -> Padding:
@@ -119,7 +119,7 @@ def _members_table(result: Result) -> Padding:
         speeds = [member.metrics.get(name) for name in ("throughput_samples_per_s", "flops")]
         table.add_row(
             str(member.member),
-            member.state,
+            f"{member.state}, restarted" if member.restarted else member.state,
             str(member.attempts),
             str(member.epochs_done),
             "" if member.quality is None else f"{member.quality:.4f}",

@@ -16,6 +16,7 @@ from trainmark.spec.exit_codes import DISK_FULL, FAILED, STOPPED
 from trainmark.spec.job_record import read_job_record
 from trainmark.train.end_request import EndRequest
 from trainmark.train.event_log import EventLog
+from trainmark.train.memory_lack import explain_memory_lack
 from trainmark.train.own_log import print_into
 from trainmark.train.place import find_own_rank, take_place
 
@@ -99,6 +100,8 @@ def _exit_code(error: BaseException) -> int:
 
 
 def _one_line(error: BaseException) -> str:
+    if lack := explain_memory_lack(error):
+        return lack
     words = str(error).strip().split("\n")[0]
     return words if isinstance(error, TrainmarkError) else f"{type(error).__name__}: {words}"
 

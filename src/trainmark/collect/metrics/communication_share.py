@@ -26,7 +26,7 @@ def compute(measured: Measured) -> Metric:
         unit=UNIT,
         better=BETTER,
         status="measured",
-        ci95=mean_interval(shares),
+        ci95=mean_interval(shares, least=0.0, most=1.0),
         n=len(shares),
         samples_ref=measured.samples_ref,
         detail={"least": float(shares.min()), "most": float(shares.max())},

@@ -21,7 +21,7 @@ def compute(measured: Measured) -> Metric:
         unit=UNIT,
         better=BETTER,
         status="measured",
-        ci95=mean_interval(qualities),
+        ci95=mean_interval(qualities, *getattr(measured.quality, "RANGE", ())),
         n=len(qualities),
         samples_ref=measured.samples_ref,
         detail=summary(qualities),

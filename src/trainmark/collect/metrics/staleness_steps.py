@@ -30,7 +30,7 @@ def compute(measured: Measured) -> Metric:
         unit=UNIT,
         better=BETTER,
         status="measured",
-        ci95=mean_interval(staleness),
+        ci95=mean_interval(staleness, least=0.0),
         n=len(staleness),
         samples_ref=measured.samples_ref,
         detail={"most": int(staleness.max())},

@@ -28,7 +28,7 @@ def compute(measured: Measured) -> Metric:
         unit=UNIT,
         better=BETTER,
         status="measured",
-        ci95=mean_interval(measured.concurrency * rates),
+        ci95=mean_interval(measured.concurrency * rates, least=0.0),
         n=len(rates),
         samples_ref=measured.samples_ref,
         detail={

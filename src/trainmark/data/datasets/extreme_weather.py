@@ -24,6 +24,7 @@ from trainmark.spec.errors import DataError
 
 AUGMENTATIONS = ("none",)
 TASK = "detection"
+LIKE_NEIGHBOURS = True  # a storm lasts for several samples
 SPLITS: tuple[SplitName, ...] = ("train", "eval")
 FIRST_YEARS = {"train": 1979, "eval": 2005}  # the first and the last that were published
 

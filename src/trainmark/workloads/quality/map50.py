@@ -26,6 +26,8 @@ RESAMPLING_SEED = 0  # the same predictions have the same interval
 class Map50:
     """Mean average precision of detections at IoU 0.5, as COCO's; the ensemble fuses its members' boxes."""
 
+    RANGE = (0.0, 1.0)
+
     @staticmethod
     def score(predictions: Predictions, labels: Labels) -> float:
         """The mean of the average precisions of the classes with ground truth; 0 if no class has any."""

@@ -15,6 +15,7 @@ TASK = "detection"
 class Map50Nms:
     """Mean average precision of detections at IoU 0.5; the ensemble keeps its members' best boxes."""
 
+    RANGE = Map50.RANGE
     score = staticmethod(Map50.score)
     interval = staticmethod(Map50.interval)
 

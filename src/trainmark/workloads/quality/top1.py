@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 class Top1:
     """Top-1 accuracy; the ensemble's prediction is the mean of its members' probabilities."""
 
+    RANGE = (0.0, 1.0)
+
     @staticmethod
     def score(predictions: NDArray[np.floating], labels: NDArray[np.integer]) -> float:
         """The share of samples whose most probable class is their label."""
