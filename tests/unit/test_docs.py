@@ -83,6 +83,19 @@ def test_every_choice_of_the_engine_is_in_the_table_of_what_a_user_may_choose(ki
         assert f"`{key}={name}" in table, name
 
 
+def test_every_kind_that_can_be_listed_is_named() -> None:
+    about = section("commands.md", "trainmark list")
+    for kind in KINDS:
+        assert f"`{kind}`" in about, kind
+
+
+@pytest.mark.parametrize("name", [name for name in DATASETS if "path" in DATASETS.load(name).Settings.model_fields])
+def test_how_many_samples_are_made_by_default_is_documented(name: str) -> None:
+    fields = DATASETS.load(name).Settings.model_fields
+    row = f"| `{name}` | {fields['num_train'].default} | {fields['num_eval'].default}"
+    assert row in section("configuration.md", "Settings of the dataset")
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_files_that_the_pages_name_exist(page: Path) -> None:
     for path in re.findall(r"`((?:tests|benchmarks)/[\w/]+\.py)`", page.read_text()):

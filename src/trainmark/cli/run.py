@@ -32,7 +32,9 @@ EXAMPLES = """Examples:
 
 def run(
     workload: Annotated[str | None, typer.Argument(help="What to train: see `trainmark list workloads`.")] = None,
-    size: Annotated[str | None, typer.Option(help="Size of the workload: tiny, or full where it has one.")] = None,
+    size: Annotated[
+        str | None, typer.Option(help="Size of the workload: tiny (default), full, or another of its own.")
+    ] = None,
     members: Annotated[int | None, typer.Option(help="Base models in the ensemble (M).")] = None,
     workers: Annotated[int | None, typer.Option(help="Workers that train one member together (P).")] = None,
     system_scale: Annotated[int | None, typer.Option(help="Workers in all; must be members × workers.")] = None,
