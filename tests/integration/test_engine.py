@@ -97,6 +97,15 @@ def test_what_this_site_cannot_do_is_refused_before_anything_starts(setting: str
     assert REFUSED[setting] in done.stderr
 
 
+def test_images_that_no_machine_can_hold_end_a_run_with_what_they_need(trainmark: Command) -> None:
+    # A batch of 32 images of 3 × 10⁶ × 10⁶ values of 4 bytes: 384 × 10¹² bytes = 349.2 TiB.
+    settings = ("dataset=synthetic", "data.height=1000000", "data.width=1000000", "measure.ceiling=false")
+    done = trainmark("run", "--members", "1", *(word for setting in settings for word in ("--set", setting)))
+    assert done.returncode == 1
+    assert "failed: out of memory: 349.2 TiB were asked for at once, and this machine has" in done.stderr
+    assert "If a setting is the cause, start a new run; else mend it and go on with: trainmark resume" in done.stderr
+
+
 def test_a_throughput_run_on_synthetic_data_says_so_and_has_no_quality(trainmark: Command) -> None:
     settings = ("dataset=synthetic", "data.num_train=128", "data.height=24", "train.batch_size=16", "train.epochs=2")
     done = trainmark("run", "--members", "1", "--json", "--set", "measure.ceiling=false", *_options(settings))
