@@ -1,9 +1,13 @@
 """Members as real processes of this one: a member whose rank has failed does not go on because its program does."""
 
 import json
+import shutil
+import subprocess
+import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from trainmark.launch import processes
@@ -31,7 +35,7 @@ class Sleepers:
 
     def commands(self, record: JobRecord, number: int, attempt: AttemptFolder) -> list[ProcessCommand]:
         """A sleeper."""
-        return [ProcessCommand("sleep", ("sleep", "60"), {}, attempt.mpirun_log, sees_to_its_end=False)]
+        return [ProcessCommand("sleep", ("sleep", "60"), {}, attempt.mpirun_log)]
 
     def start_delay_s(self, record: JobRecord) -> float:
         """None."""
@@ -78,3 +82,19 @@ def test_a_program_that_goes_on_without_a_failed_rank_is_ended_after_a_grace(
     assert launcher.submit([second]) == [second]
     launcher.cancel()
     assert json.loads(second.folder.attempt(1, 1).exit.read_text())["state"] == "stopped"
+
+
+def test_a_program_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
+    started = "import subprocess, sys, time; from trainmark.machine.orphans import ending_with_us as us\n"
+    started += "print(subprocess.Popen(us((sys.argv[1], '60'))).pid, flush=True); time.sleep(60)"
+    command = [sys.executable, "-c", started, str(shutil.which("sleep"))]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        child = int(parent.stdout.readline())
+        deadline = time.monotonic() + 10
+        while psutil.Process(child).name() != "sleep":
+            assert time.monotonic() < deadline
+        parent.kill()
+    while psutil.pid_exists(child) and psutil.Process(child).status() != psutil.STATUS_ZOMBIE:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)

@@ -59,8 +59,7 @@ class OwnProcesses:
         found = []
         for rank in record.job.ranks:
             argv, environment = rank_command(record, rank, number, ENVIRONMENT, supervised_by=os.getpid())
-            log = attempt.rank_log(rank.rank)
-            found.append(ProcessCommand(str(rank.rank), argv, environment, log, sees_to_its_end=True))
+            found.append(ProcessCommand(str(rank.rank), argv, environment, attempt.rank_log(rank.rank)))
         return found
 
     def start_delay_s(self, record: JobRecord) -> float:

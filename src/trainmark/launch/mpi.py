@@ -11,6 +11,7 @@ from trainmark.launch.processes import ProcessLauncher
 from trainmark.launch.start_gun import SAME_STORAGE_DELAY_S, SHARED_STORAGE_DELAY_S
 from trainmark.launch.starter import ProcessCommand
 from trainmark.launch.this_machine import check_this_machine
+from trainmark.machine.orphans import ending_with_us
 from trainmark.spec.config import RunConfig
 from trainmark.spec.job_record import JobRecord
 from trainmark.spec.plan import Plan
@@ -53,8 +54,8 @@ class ByMpirun:
 
     def commands(self, record: JobRecord, number: int, attempt: AttemptFolder) -> list[ProcessCommand]:
         """mpirun alone; it has no variables of its own."""
-        argv = (*self._words(record, number), "--wait-for-start", "--own-log")
-        return [ProcessCommand("mpirun", argv, {}, attempt.mpirun_log, sees_to_its_end=False)]
+        argv = ending_with_us((*self._words(record, number), "--wait-for-start", "--own-log"))
+        return [ProcessCommand("mpirun", argv, {}, attempt.mpirun_log)]
 
     def _words(self, record: JobRecord, number: int) -> list[str]:
         ranks = record.job.ranks

@@ -1,7 +1,6 @@
 """Members as processes of this one: side by side in their lanes, the rest in a queue; a batch starts together."""
 
 import os
-import signal
 import subprocess
 import time
 from dataclasses import dataclass, field
@@ -9,9 +8,8 @@ from dataclasses import dataclass, field
 from trainmark.launch.ends import End, record_end
 from trainmark.launch.start_gun import is_ready, tell_start
 from trainmark.launch.starter import ProcessCommand, Starter
-from trainmark.machine.orphans import ending_with_us
 from trainmark.spec.config import RunConfig
-from trainmark.spec.exit_codes import DISK_FULL, STOPPED
+from trainmark.spec.exit_codes import DISK_FULL
 from trainmark.spec.job_record import JobRecord
 from trainmark.spec.plan import Plan
 from trainmark.spec.queue import QueueState
@@ -165,8 +163,6 @@ def _open(command: ProcessCommand) -> subprocess.Popen[bytes]:
             stdout=log,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            # It calls the kernel alone, so it needs no lock that another thread may have held when the process forked.
-            preexec_fn=None if command.sees_to_its_end else ending_with_us(signal.SIGTERM, STOPPED),
         )
 
 

@@ -11,16 +11,12 @@ from trainmark.spec.site import Site
 
 
 class ProcessCommand(NamedTuple):
-    """A program to start: how its end is called in exit.json, its words, the variables it is given, and its log.
-
-    `sees_to_its_end`: whether the program itself takes care to end with this process; else the kernel is asked to.
-    """
+    """A program that ends with this one: its name in exit.json, its words, the variables it is given, and its log."""
 
     name: str
     argv: tuple[str, ...]
     environment: dict[str, str]
     log: Path
-    sees_to_its_end: bool
 
 
 class Starter(Protocol):

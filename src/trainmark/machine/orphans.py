@@ -2,44 +2,50 @@
 
 import ctypes
 import os
+import signal
+import sys
 import threading
 import time
-from collections.abc import Callable
+
+from trainmark.spec.exit_codes import STOPPED
 
 PR_SET_PDEATHSIG = 1
 WATCH_S = 0.5
 
 
-def end_with_parent(parent: int, signum: int, gone_code: int) -> None:
+def end_with_parent(parent: int, signum: int) -> None:
     """The kernel sends this process the signal when `parent` ends; if it has ended already, so does this process."""
-    _asker(parent, signum, gone_code)()
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signum)
+    if os.getppid() != parent:  # it died before we could ask to be told
+        os._exit(STOPPED)
 
 
-def ending_with_us(signum: int, gone_code: int) -> Callable[[], None]:
-    """What a child runs between fork and exec, so that the program it becomes gets the signal when we end."""
-    return _asker(os.getpid(), signum, gone_code)
+def ending_with_us(program: tuple[str, ...]) -> tuple[str, ...]:
+    """The words that start a program, by its path, so that it gets SIGTERM when this process ends."""
+    # Not by code between fork and exec, which is not safe in a process with threads.
+    return (sys.executable, "-P", "-m", "trainmark.machine.orphans", str(os.getpid()), *program)
 
 
-def watch_parent(gone_code: int) -> None:
-    """This process ends soon after the one that started it, which may be of any thread.
+def watch_parent() -> None:
+    """This process ends soon after the one that started it, whichever thread of that did.
 
-    The kernel's own signal would come when the *thread* ends that started this process, and mpirun's do that.
+    The kernel's own signal would come when the *thread* ends that started this process, and mpirun's may do so.
     """
-    threading.Thread(target=_watch, args=(os.getppid(), gone_code), name="parent", daemon=True).start()
+    threading.Thread(target=_watch, args=(os.getppid(),), name="parent", daemon=True).start()
 
 
-def _asker(parent: int, signum: int, gone_code: int) -> Callable[[], None]:
-    prctl = ctypes.CDLL(None).prctl  # looked up before a fork: the child must not load anything
-
-    def ask() -> None:
-        prctl(PR_SET_PDEATHSIG, signum)
-        if os.getppid() != parent:  # it died before we could ask to be told
-            os._exit(gone_code)
-
-    return ask
-
-
-def _watch(parent: int, gone_code: int) -> None:
+def _watch(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(WATCH_S)
-    os._exit(gone_code)
+    os._exit(STOPPED)
+
+
+def main() -> None:
+    """Becomes the program that the words name, after the number of the process to end with."""
+    parent, *program = sys.argv[1:]
+    end_with_parent(int(parent), signal.SIGTERM)
+    os.execv(program[0], program)
+
+
+if __name__ == "__main__":
+    main()

@@ -30,7 +30,7 @@ def main(argv: list[str] | None = None) -> None:
     arguments = _parse(argv)
     if arguments.supervised_by is not None:
         # Orphans would go on using cores that the next measurement believes to be free.
-        end_with_parent(arguments.supervised_by, signal.SIGKILL, STOPPED)
+        end_with_parent(arguments.supervised_by, signal.SIGKILL)
     signal.signal(signal.SIGTERM, _on_sigterm)
     request = EndRequest()
     signal.signal(signal.SIGUSR2, request.note)
@@ -46,7 +46,7 @@ def main(argv: list[str] | None = None) -> None:
         log = EventLog(attempt.rank_events(rank.rank))
         rank = take_place(rank, record, told_by=arguments.rank)  # before torch is imported: threads inherit the cores
         if arguments.rank == "mpi":
-            watch_parent(STOPPED)
+            watch_parent()
         from trainmark.train.member import train_member
 
         train_member(record, rank, arguments.attempt, log, request, waits_for_start=arguments.wait_for_start)
