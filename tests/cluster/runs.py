@@ -26,7 +26,7 @@ class ClusterRun:
     """A run with the launcher `slurm`, its folder, and what a user can ask about it."""
 
     def __init__(self, cluster: Cluster, folder: Path, *arguments: str, site: Path = SITE) -> None:
-        self._environment = {**os.environ, **cluster.environment(), "CUDA_VISIBLE_DEVICES": ""}
+        self._environment = {**os.environ, **cluster.environment(), "CUDA_VISIBLE_DEVICES": "", "COLUMNS": "160"}
         self._cwd = folder
         self.runs = folder / "runs"
         command = [sys.executable, "-m", "trainmark", "run", "--launcher", "slurm", "--site", str(site), "--json"]

@@ -305,7 +305,12 @@ def test_each_fault_of_a_node_is_found(changes: dict[str, object], what: str, ve
 def test_a_job_that_never_came_to_its_turn_is_a_warning_and_one_that_broke_a_problem() -> None:
     waiting = judge_silence("group 1", "4", QueueState("4", "PENDING", "", "Priority"), "")
     assert (waiting.verdict, waiting.found) == ("warning", "job 4 was still waiting (Priority)")
-    broke = judge_silence("group 1", "4", QueueState("4", "FAILED", "n1"), "python: not found\nsrun: error\n")
+    broke = judge_silence(
+        "group 1",
+        "4",
+        QueueState("4", "FAILED", "n1"),
+        "srun: error: n1: task 0: Exited with exit code 2\npython: not found\n",
+    )
     assert (broke.verdict, broke.found) == ("problem", "job 4 ended (FAILED) without a report: python: not found")
 
 

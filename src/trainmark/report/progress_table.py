@@ -14,10 +14,9 @@ COLUMNS = ("member", "state", "progress", "epoch", "loss", "quality", "samples/s
 
 def progress_table(members: list[MemberProgress], most_rows: int = MOST_ROWS) -> Table:
     """One row a member; of a large ensemble those that train now, and a count of the others."""
-    table = Table(*COLUMNS, box=None, pad_edge=False)
     is_queued = any(member.job for member in members)
-    for name in ("job", "queue", "nodes") if is_queued else ():
-        table.add_column(name)
+    columns = [name for name in COLUMNS if not (is_queued and name == "progress")]  # there is no room for both
+    table = Table(*columns, *(("job", "queue", "nodes") if is_queued else ()), box=None, pad_edge=False)
     shown = members
     if len(members) > most_rows:
         shown = [member for member in members if member.state not in ("waiting", "finished")][:most_rows]
@@ -27,7 +26,7 @@ def progress_table(members: list[MemberProgress], most_rows: int = MOST_ROWS) ->
         table.add_row(
             str(member.member),
             member.state,
-            ProgressBar(total=member.epochs, completed=done, width=20),
+            *([] if is_queued else [ProgressBar(total=member.epochs, completed=done, width=20)]),
             f"{done}/{member.epochs}",
             "" if member.loss is None else f"{member.loss:.3f}",
             "" if member.quality is None else f"{member.quality:.4f}",

@@ -31,7 +31,9 @@ def judge_node(
 
 def judge_silence(label: str, job_id: str, state: QueueState | None, printed: str) -> Finding:
     """The finding about a job that has left no report."""
-    first = printed.strip().splitlines()[0] if printed.strip() else "it printed nothing"
+    lines = [line.strip() for line in printed.splitlines() if line.strip()]
+    # srun's own word on a task that failed may come before the one that says why.
+    first = next((line for line in lines if "Exited with exit code" not in line), "it printed nothing")
     if state is not None and state.is_waiting:
         why = f"job {job_id} was still waiting ({state.reason or state.state})"
         return Finding(f"{label}: answer", "warning", why, "Wait for a quieter time, or give more --patience.")
