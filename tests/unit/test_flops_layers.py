@@ -139,9 +139,18 @@ def test_a_model_with_proposals_is_counted_without_them_and_for_one_of_them(monk
     features, score, head = 2 * 3 * 2 * 16, 2 * 2 * 1 * 16, 2 * 18 * 5
     exact, table_3 = counts["conventions"]["exact"], counts["conventions"]["ai500"]
     assert (exact["forward"], exact["training"]) == (features + score, 2 * features + 3 * score)
-    assert exact["per_proposal"] == {"forward": head, "training": 3 * head}  # the dense part wants its gradient
+    # The dense part wants its gradient.
+    assert exact["per_proposal"] == {
+        "forward": head,
+        "training": 3 * head,
+        "operators": {"matrix product": 3 * head},
+    }
     assert (table_3["forward"], table_3["training"]) == (features + score, 3 * (features + score))
-    assert table_3["per_proposal"] == {"forward": head / 2, "training": 3 * head / 2}
+    assert table_3["per_proposal"] == {
+        "forward": head / 2,
+        "training": 3 * head / 2,
+        "operators": {"fully connected": 3 * head / 2},
+    }
     assert [layer["layer"] for layer in counts["layers"]] == ["features", "score"]
     assert counts["parameters"] == 6 + 2 + 95
 

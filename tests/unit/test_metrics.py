@@ -313,7 +313,7 @@ def test_a_run_in_which_nothing_was_staged_says_why() -> None:
     reason = metric("staging_time_s", measured).reason
     assert reason == "nothing was staged: samples of shapes are not read from disk one by one"
     metrics = {name: metric(name, measured) for name in METRICS}
-    assert f"launch.stage is local, but {reason}" in find_warnings(measured, metrics, {"members": []})
+    assert f"launch.stage is local, but {reason}" in find_warnings(measured, metrics, {"members": []}, {})
 
 
 def test_staging_before_training_is_in_no_other_time() -> None:
@@ -421,7 +421,7 @@ def test_what_a_node_could_not_tell_is_unavailable_for_its_reason() -> None:
 def test_cores_that_others_use_are_warned_of() -> None:
     def warned(busy: float) -> bool:
         measured = written_run(with_usage(written_member(0), written_sample(102.0, busy=busy)))
-        found = find_warnings(measured, {name: metric(name, measured) for name in METRICS}, {"members": []})
+        found = find_warnings(measured, {name: metric(name, measured) for name in METRICS}, {"members": []}, {})
         return any("other processes took up to 15% of the time of the cores of members 0" in line for line in found)
 
     assert warned(0.4)  # 0.25 of it the member's own
