@@ -11,7 +11,8 @@ from trainmark.spec.workload import DataFacts, WorkloadSize
 def facts_of(dataset: Any) -> DataFacts:
     """What a dataset is by number, as its settings and files tell; no sample is read."""
     shape = getattr(dataset, "sample_shape", None)
-    if shape is None and getattr(dataset.settings, "path", None) is not None:  # where only the files tell
+    settings = getattr(dataset, "settings", None)
+    if shape is None and getattr(settings, "path", None) is not None:  # where only the files tell
         shape = dataset.load("train").sample_shape
     return DataFacts(
         num_train=dataset.num_samples("train"),
