@@ -11,12 +11,13 @@ from trainmark.data.bootstrap import write_bootstraps
 from trainmark.data.epochs import steps_per_epoch
 from trainmark.data.facts import differences, facts_of
 from trainmark.data.folders import Progress, make_missing, open_dataset
-from trainmark.launch.interrupts import interruptible
+from trainmark.launch.interrupts import outcome_of_stop
 from trainmark.launch.launcher import Launcher
 from trainmark.launch.supervise import run_jobs
 from trainmark.machine.claims import claimed, stop_worker
 from trainmark.machine.describe import describe_machine
 from trainmark.machine.software import code_version, describe_software
+from trainmark.machine.stopping import stoppable
 from trainmark.machine.storage import check_space, is_disk_full, keep_reserve, write_from_reserve
 from trainmark.plan.make import make_plan
 from trainmark.spec.config import RunConfig
@@ -113,7 +114,7 @@ def launch(config: RunConfig, plan: Plan, site: Site, folder: RunFolder, launche
     records = [JobRecord(folder, config, site, job) for job in plan.jobs]
     missing = [record for record in records if not record.is_finished()]
     reader = ProgressReader(folder, config, plan)
-    with interruptible(folder.path, launcher.outlives_us):
+    with stoppable(outcome_of_stop(folder.path, jobs_go_on=launcher.outlives_us)):
         run_jobs(launcher, missing, lambda: watch(folder, reader.read))
 
 

@@ -54,7 +54,7 @@ def make_into(dataset: Any, folder: Path, progress: Progress, elsewhere: str = "
         instead = f"make fewer samples (num_train, num_eval), or choose {elsewhere}"
         needed_bytes = getattr(dataset, "made_bytes", 0)
         check_space(folder, needed_bytes, what="making these data writes about", instead=instead)
-        with stoppable(f"nothing was left in {folder}"):
+        with stoppable(f"; nothing was left in {folder}."):
             _make(dataset, folder, progress)
     except OSError as error:
         # Not the error's own words: they name a file of ours that nobody has heard of.

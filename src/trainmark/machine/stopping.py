@@ -12,12 +12,12 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @contextmanager
 def stoppable(outcome: str) -> Iterator[None]:
-    """Inside, the first such signal raises InterruptedRunError with the outcome; further ones wait for the clean-up."""
+    """Inside, the first such signal raises InterruptedRunError, which says the outcome; further ones are ignored."""
 
     def on_signal(signum: int, frame: FrameType | None) -> None:
         for each in SIGNALS:
             signal.signal(each, signal.SIG_IGN)
-        raise InterruptedRunError(f"Stopped by {signal.Signals(signum).name}; {outcome}.")
+        raise InterruptedRunError(f"Stopped by {signal.Signals(signum).name}{outcome}")
 
     # A signal that is ignored already stays so: under nohup a process outlives its terminal.
     heeded = [each for each in SIGNALS if signal.getsignal(each) is not signal.SIG_IGN]
