@@ -50,7 +50,7 @@ def trainmark(tmp_path: Path) -> Command:
         return subprocess.run(
             [sys.executable, "-m", "trainmark", *arguments],
             cwd=tmp_path,
-            env={**os.environ, "CUDA_VISIBLE_DEVICES": "", **environment},
+            env={**os.environ, "CUDA_VISIBLE_DEVICES": "", "COLUMNS": "200", **environment},
             preexec_fn=on_two_cores,
             capture_output=True,
             text=True,

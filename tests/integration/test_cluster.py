@@ -151,13 +151,13 @@ def test_bandwidth_between_nodes_is_what_it_was_limited_to(cluster: Cluster) -> 
 
 def test_a_job_outlives_a_short_cut_of_the_network(cluster: Cluster) -> None:
     job = sleeping_job(cluster, "--nodelist=n3")
-    probe = ["timeout", "1", "bash", "-c", f"exec 3<>/dev/tcp/{cluster.node('n3').address}/6818"]
-    cluster.run_on("n4", *probe)
+    probe = ["bash", "-c", f"exec 3<>/dev/tcp/{cluster.node('n3').address}/6818"]
+    cluster.run_on("n4", "timeout", "20", *probe)  # a busy machine answers late
     cluster.cut_network("n3")
     with pytest.raises(RuntimeError, match="124"):  # timeout's way to say that there was no answer
-        cluster.run_on("n4", *probe)
+        cluster.run_on("n4", "timeout", "1", *probe)
     cluster.mend_network("n3")
-    cluster.run_on("n4", *probe)
+    cluster.run_on("n4", "timeout", "20", *probe)
     assert field(cluster, job, "JobState") == "RUNNING"
 
 

@@ -60,7 +60,7 @@ def test_members_of_two_workers_span_nodes_and_start_together_in_one_allocation(
 
 
 def test_status_cancel_and_resume_work_from_another_shell_after_the_submitter_died(start: Any) -> None:
-    run = start(*MEDIUM, "--members", "2", "--workers", "1")
+    run = start(*MEDIUM, "--members", "2", "--workers", "1", "--set", "train.epochs=24")
     run.wait_for("epoch_stop", member=0)
     run.process.kill()
     run.process.wait()
