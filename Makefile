@@ -22,6 +22,8 @@ bench: $(READY)
 	$(BIN)/python benchmarks/levers.py
 	$(BIN)/python benchmarks/memory.py
 	$(BIN)/python benchmarks/loading.py
+	$(BIN)/python -m benchmarks.slurm_overhead
+	$(BIN)/python -m benchmarks.bagging_scaling
 
 setup: $(READY)
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.cluster import Cluster
+from tests.cluster.requirements import find_missing
 
 from trainmark.machine.describe import describe_machine
 
@@ -60,6 +61,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     options = parser.parse_args()
+    if missing := find_missing():
+        print(f"unavailable: {missing}")
+        return
     machine = describe_machine()
     cores = int(machine["cores"])
     ways = {(1, 1): "one node"}

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.cluster import Cluster
+from tests.cluster.requirements import find_missing
 
 ROOT = Path(__file__).resolve().parents[1]
 PROGRAMS = ("sbatch", "squeue", "sacct", "scontrol", "scancel")
@@ -83,6 +84,9 @@ def main() -> None:
     parser.add_argument("--members", type=int, nargs="+", default=[25, 50, 100, 200])
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     options = parser.parse_args()
+    if missing := find_missing():
+        print(f"unavailable: {missing}")
+        return
     rows = []
     with tempfile.TemporaryDirectory() as folder, Cluster(Path(folder) / "cluster") as cluster:
         write_site(Path(folder))
