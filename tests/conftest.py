@@ -7,14 +7,18 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
 
 from tests.cluster import Cluster
 from tests.cluster.fixture import require_cluster
+from tests.waiting import PATIENCE_S
 from trainmark.machine.topology import read_topology
+
+if TYPE_CHECKING:
+    from tests.cluster.runs import ClusterRun
 
 # Test files run two at a time, on as few as two cores: threads that wait for each other there wait long.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -46,7 +50,7 @@ def on_two_cores() -> None:
 def trainmark(tmp_path: Path) -> Command:
     """Runs `trainmark …` in an empty folder; runs are stored in its `runs`."""
 
-    def run(*arguments: str, timeout: float = 240, **environment: str) -> subprocess.CompletedProcess[str]:
+    def run(*arguments: str, timeout: float = PATIENCE_S, **environment: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, "-m", "trainmark", *arguments],
             cwd=tmp_path,
@@ -79,6 +83,22 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     require_cluster()
     with Cluster(tmp_path_factory.mktemp("cluster")) as running:
         yield running
+
+
+@pytest.fixture
+def start_on_cluster(cluster: Cluster, tmp_path: Path) -> Iterator[Callable[..., "ClusterRun"]]:
+    """Starts runs on the cluster in the background; what is left of them ends with the test."""
+    from tests.cluster.runs import SITE, ClusterRun
+
+    started: list[ClusterRun] = []
+
+    def begin(*arguments: str, site: Path = SITE, folder: Path = tmp_path) -> ClusterRun:
+        started.append(ClusterRun(cluster, folder, *arguments, site=site))
+        return started[-1]
+
+    yield begin
+    for run in started:
+        run.stop()
 
 
 def events_of(run_dir: Path, member: int = 0, attempt: int = 1, rank: int = 0) -> list[dict[str, Any]]:

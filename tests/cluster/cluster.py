@@ -16,6 +16,7 @@ from tests.cluster.files import find_cluster, write_files
 from tests.cluster.instance import Instance
 from tests.cluster.nodes import Node, boot
 from tests.cluster.shape import make_shape
+from tests.waiting import PATIENCE_S
 
 
 class Cluster:
@@ -90,7 +91,7 @@ class Cluster:
     def __exit__(self, *error: object) -> None:
         self.stop()
 
-    def start(self, patience_s: float = 60) -> None:
+    def start(self) -> None:
         """Returns when all nodes are idle."""
         self._instance, self._lock = places.claim()
         try:
@@ -100,7 +101,7 @@ class Cluster:
             self.wait_until(socket.exists, "munge listens")
             daemons.start_controller(self.instance, self.logs, self.folder / "slurm.conf")
             boot([self.node(name) for name in self.node_names], self.instance.bridge)
-            self.wait_until(lambda: self._count_idle() == self.shape.num_nodes, "all nodes are idle", patience_s)
+            self.wait_until(lambda: self._count_idle() == self.shape.num_nodes, "all nodes are idle")
         except BaseException:
             self.stop()
             raise
@@ -123,17 +124,17 @@ class Cluster:
 
     # Commands
 
-    def run(self, *command: str, timeout_s: float = 60) -> str:
+    def run(self, *command: str) -> str:
         """The output of a command that is run here, with the cluster's variables; raises when it fails."""
         environment = {**os.environ, **self.environment()}
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=timeout_s)
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE_S)
         if done.returncode:
             raise RuntimeError(f"{list(command)} failed with {done.returncode}: {done.stdout}{done.stderr}")
         return done.stdout
 
-    def run_on(self, node: str, *command: str, timeout_s: float = 60) -> str:
+    def run_on(self, node: str, *command: str) -> str:
         """The output of a command that is run on a node, past Slurm; raises when it fails."""
-        return self.run(*self.node(node).inside(command), timeout_s=timeout_s)
+        return self.run(*self.node(node).inside(command))
 
     def cancel_all_jobs(self) -> None:
         """Returns when no job is left."""
@@ -217,23 +218,23 @@ class Cluster:
 
     # Waiting
 
-    def wait_until(self, holds: Callable[[], bool], what: str, patience_s: float = 60) -> float:
+    def wait_until(self, holds: Callable[[], bool], what: str) -> float:
         """The seconds until something holds; raises when that takes too long."""
         begun = time.monotonic()
         while not holds():
-            if time.monotonic() - begun > patience_s:
-                raise TimeoutError(f"Waited {patience_s} s, but not: {what}. See the logs in {self.logs}.")
+            if time.monotonic() - begun > PATIENCE_S:
+                raise TimeoutError(f"Waited {PATIENCE_S:g} s, but not: {what}. See the logs in {self.logs}.")
             time.sleep(0.05)
         return time.monotonic() - begun
 
-    def wait_for_node(self, node: str, patience_s: float = 60) -> float:
+    def wait_for_node(self, node: str) -> float:
         """The seconds until Slurm may use a node."""
 
         def is_usable() -> bool:
             state = self.node_state(node)
             return not state.startswith(("down", "unknown")) and not state.endswith("*")
 
-        return self.wait_until(is_usable, f"node {node} answers", patience_s)
+        return self.wait_until(is_usable, f"node {node} answers")
 
     def _controller_answers(self) -> bool:
         with contextlib.suppress(RuntimeError):

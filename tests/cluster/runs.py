@@ -4,13 +4,12 @@ import json
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from tests.cluster.cluster import Cluster
 from tests.conftest import ROOT, events_of
+from tests.waiting import PATIENCE_S, wait_until
 
 SITE = ROOT / "tests" / "cluster" / "site.toml"
 ONE_SLOT_SITE = ROOT / "tests" / "cluster" / "one-slot.toml"
@@ -53,9 +52,9 @@ class ClusterRun:
         except (FileNotFoundError, json.JSONDecodeError):
             return []
 
-    def wait_for(self, kind: str, member: int = 0, attempt: int = 1, seconds: float = 120) -> dict[str, Any]:
+    def wait_for(self, kind: str, member: int = 0, attempt: int = 1) -> dict[str, Any]:
         """The first event of that kind."""
-        wait_until(lambda: any(e["kind"] == kind for e in self.events(member, attempt)), seconds)
+        wait_until(lambda: any(e["kind"] == kind for e in self.events(member, attempt)))
         return next(e for e in self.events(member, attempt) if e["kind"] == kind)
 
     def job_of(self, member: int) -> str:
@@ -76,10 +75,10 @@ class ClusterRun:
             env=self._environment,
             capture_output=True,
             text=True,
-            timeout=240,
+            timeout=PATIENCE_S,
         )
 
-    def end(self, timeout: float = 240) -> tuple[int, dict[str, Any], str]:
+    def end(self, timeout: float = PATIENCE_S) -> tuple[int, dict[str, Any], str]:
         """The exit code, the Result, and what was said on standard error."""
         output, errors = self.process.communicate(timeout=timeout)
         return self.process.returncode, json.loads(output) if output.strip() else {}, errors
@@ -97,14 +96,6 @@ class ClusterRun:
         self.process.wait()
         if any(self.runs.glob("*/plan.json")):
             self.trainmark("cancel", "latest")
-
-
-def wait_until(is_so: Callable[[], bool], seconds: float = 60) -> None:
-    """Returns as soon as it is so."""
-    deadline = time.monotonic() + seconds
-    while not is_so():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.05)
 
 
 def states(result: dict[str, Any]) -> list[str]:

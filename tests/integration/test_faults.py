@@ -10,79 +10,20 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from tests.conftest import Command, events_of, losses_of, on_two_cores
-
-# Four epochs of about a second: long enough to be disturbed.
-MEDIUM = [
-    *("--set", "train.epochs=4", "--set", "data.num_train=1200", "--set", "data.num_eval=100"),
-    *("--set", "measure.ceiling=false"),
-]
-
-
-class Started:
-    """A run in the background, and its folder."""
-
-    def __init__(self, tmp_path: Path, *arguments: str) -> None:
-        self.runs = tmp_path / "runs"
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "trainmark", "run", *MEDIUM, *arguments],
-            cwd=tmp_path,
-            env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
-            preexec_fn=on_two_cores,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
-    @property
-    def folder(self) -> Path:
-        return next(path for path in self.runs.iterdir() if (path / "plan.json").exists())
-
-    def events(self, member: int, rank: int = 0) -> list[dict[str, Any]]:
-        try:
-            return events_of(self.folder, member, rank=rank)
-        except (FileNotFoundError, StopIteration, json.JSONDecodeError):
-            return []
-
-    def pid(self, member: int, rank: int = 0) -> int:
-        return next(int(e["pid"]) for e in self.events(member, rank) if e["kind"] == "rank_started")
-
-    def wait_for(self, kind: str, member: int = 0, rank: int = 0) -> None:
-        wait_until(lambda: any(e["kind"] == kind for e in self.events(member, rank)))
-
-    def wait_for_finished(self, *members: int) -> None:
-        self.wait_for("run_start")
-        wait_until(lambda: all((self.folder / f"jobs/{m:04d}/attempt-1/done.json").exists() for m in members))
-
-    def end(self, timeout: float = 120) -> tuple[int, str]:
-        """The exit code, and what was said on standard error."""
-        _, errors = self.process.communicate(timeout=timeout)
-        return self.process.returncode, errors
-
-
-def wait_until(is_so: Callable[[], bool], seconds: float = 60) -> None:
-    deadline = time.monotonic() + seconds
-    while not is_so():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.02)
-
-
-def is_running(pid: int) -> bool:
-    try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
+from tests.local_runs import MEDIUM, LocalRun, is_running
+from tests.small_disk import fill, small_disk_on
+from tests.waiting import wait_until
 
 
 @pytest.fixture
-def start(tmp_path: Path) -> Iterator[Callable[..., Started]]:
-    started: list[Started] = []
+def start(tmp_path: Path) -> Iterator[Callable[..., LocalRun]]:
+    started: list[LocalRun] = []
 
-    def begin(*arguments: str) -> Started:
-        started.append(Started(tmp_path, *arguments))
+    def begin(*arguments: str) -> LocalRun:
+        started.append(LocalRun(tmp_path, *arguments))
         return started[-1]
 
     yield begin
@@ -108,7 +49,7 @@ def resumed(trainmark: Command, folder: Path) -> dict[str, Any]:
     return result
 
 
-def test_a_killed_rank_fails_its_member_alone(start: Callable[..., Started], trainmark: Command) -> None:
+def test_a_killed_rank_fails_its_member_alone(start: Callable[..., LocalRun], trainmark: Command) -> None:
     run = start("--members", "2")
     run.wait_for("epoch_stop", member=1)
     os.kill(run.pid(member=1), signal.SIGKILL)
@@ -125,7 +66,7 @@ def test_a_killed_rank_fails_its_member_alone(start: Callable[..., Started], tra
     assert again["metrics"]["quality_ensemble"]["detail"] == {"members": 2, "of_members": 2}
 
 
-def test_a_killed_worker_ends_its_peers_within_seconds(start: Callable[..., Started]) -> None:
+def test_a_killed_worker_ends_its_peers_within_seconds(start: Callable[..., LocalRun]) -> None:
     run = start("--members", "1", "--workers", "2")
     run.wait_for("epoch_stop", rank=1)
     os.kill(run.pid(0, rank=1), signal.SIGKILL)
@@ -137,7 +78,7 @@ def test_a_killed_worker_ends_its_peers_within_seconds(start: Callable[..., Star
 
 
 def test_a_killed_launcher_leaves_no_orphans_and_a_folder_to_resume(
-    start: Callable[..., Started], trainmark: Command
+    start: Callable[..., LocalRun], trainmark: Command
 ) -> None:
     run = start("--members", "3", "--set", "train.epochs=8")
     run.wait_for("checkpoint", member=2)
@@ -159,7 +100,7 @@ def test_a_killed_launcher_leaves_no_orphans_and_a_folder_to_resume(
 
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_run_stops_within_seconds_and_resumes_to_the_same_losses(
-    start: Callable[..., Started], trainmark: Command, signum: signal.Signals
+    start: Callable[..., LocalRun], trainmark: Command, signum: signal.Signals
 ) -> None:
     run = start("--members", "2")
     run.wait_for("checkpoint", member=0)
@@ -189,7 +130,7 @@ def test_an_interrupted_run_stops_within_seconds_and_resumes_to_the_same_losses(
 
 
 def test_two_workers_killed_within_an_epoch_resume_to_the_same_losses(
-    start: Callable[..., Started], trainmark: Command
+    start: Callable[..., LocalRun], trainmark: Command
 ) -> None:
     together = ("--members", "1", "--workers", "2", "--set", "launch.checkpoint_steps=7")
     together += ("--set", "train.communication_precision=int8")  # errors of compression must survive as well
@@ -217,7 +158,7 @@ def test_a_reader_of_the_progress_that_goes_away_does_not_end_the_run(tmp_path: 
     assert json.loads((folder / "result.json").read_text())["state"] == "complete"
 
 
-def test_a_run_under_nohup_outlives_its_terminal(start: Callable[..., Started], tmp_path: Path) -> None:
+def test_a_run_under_nohup_outlives_its_terminal(start: Callable[..., LocalRun], tmp_path: Path) -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does, and children inherit it
     try:
         run = start("--members", "1", "--set", "train.epochs=2")
@@ -228,7 +169,7 @@ def test_a_run_under_nohup_outlives_its_terminal(start: Callable[..., Started], 
     assert run.end()[0] == 0
 
 
-def test_a_run_is_worked_on_by_one_launcher_at_a_time(start: Callable[..., Started], trainmark: Command) -> None:
+def test_a_run_is_worked_on_by_one_launcher_at_a_time(start: Callable[..., LocalRun], trainmark: Command) -> None:
     run = start("--members", "1", "--set", "train.epochs=1000")
     run.wait_for("run_start")
     done = trainmark("resume", str(run.folder))
@@ -244,28 +185,12 @@ def test_a_run_is_worked_on_by_one_launcher_at_a_time(start: Callable[..., Start
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 6 MiB where the runs are stored."""
-    if os.geteuid() != 0:
-        pytest.skip("mounting a small tmpfs needs root")
-    disk = tmp_path / "runs"
-    disk.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=6m", "tmpfs", disk], check=True)
-    yield disk
-    subprocess.run(["umount", "-l", disk], check=True)
-
-
-def fill(disk: Path) -> Path:
-    filler = disk / "filler"
-    with filler.open("wb", buffering=0) as file:
-        try:
-            while file.write(b"\1" * 4096):
-                pass
-        except OSError:
-            return filler
-    return filler
+    with small_disk_on(tmp_path / "runs", mebibytes=6) as disk:
+        yield disk
 
 
 def test_a_full_disk_leaves_a_clear_message_and_the_finished_members(
-    start: Callable[..., Started], trainmark: Command, small_disk: Path
+    start: Callable[..., LocalRun], trainmark: Command, small_disk: Path
 ) -> None:
     run = start("--members", "4", "--set", "train.epochs=8")
     # Lanes differ in speed under load: member 2 waits, so that it cannot finish before member 3 has begun.

@@ -18,7 +18,8 @@ from tests.by_mpi import AS_ROOT, hydras_environment, require_mpirun
 from tests.cluster import Cluster
 from tests.conftest import SMALL, Command, events_of, losses_of, on_two_cores
 from tests.integration.test_engine import CROWDED
-from tests.integration.test_faults import Started, is_running, wait_until
+from tests.local_runs import LocalRun, is_running
+from tests.waiting import wait_until
 
 TWO_WORKERS = ("--members", "1", "--workers", "2", "--set", "train.batch_size=16")
 OVER_MPI = ("--launcher", "mpi", "--set", "train.communication=mpi")
@@ -133,11 +134,11 @@ def test_an_mpirun_of_another_library_than_mpi4pys_is_told_from_ranks_that_are_a
 
 
 @pytest.fixture
-def start(tmp_path: Path) -> Iterator[Callable[..., Started]]:
-    started: list[Started] = []
+def start(tmp_path: Path) -> Iterator[Callable[..., LocalRun]]:
+    started: list[LocalRun] = []
 
-    def begin(*arguments: str) -> Started:
-        started.append(Started(tmp_path, "--launcher", "mpi", *arguments))
+    def begin(*arguments: str) -> LocalRun:
+        started.append(LocalRun(tmp_path, "--launcher", "mpi", *arguments))
         return started[-1]
 
     yield begin
@@ -146,7 +147,7 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Started]]:
         run.process.wait()
 
 
-def processes_of(run: Started, workers: int) -> tuple[list[int], int]:
+def processes_of(run: LocalRun, workers: int) -> tuple[list[int], int]:
     """The numbers of member 0's ranks, and of their mpirun."""
     ranks = [run.pid(0, rank) for rank in range(workers)]
     (mpirun,) = {psutil.Process(pid).ppid() for pid in ranks}
@@ -155,7 +156,7 @@ def processes_of(run: Started, workers: int) -> tuple[list[int], int]:
 
 
 def test_a_killed_rank_is_named_its_peers_end_and_the_member_can_be_resumed(
-    start: Callable[..., Started], trainmark: Command
+    start: Callable[..., LocalRun], trainmark: Command
 ) -> None:
     run = start(*TWO_WORKERS, "--set", "train.communication=mpi")
     run.wait_for("epoch_stop", rank=1)
@@ -172,7 +173,7 @@ def test_a_killed_rank_is_named_its_peers_end_and_the_member_can_be_resumed(
     assert json.loads(done.stdout)["members"][0]["attempts"] == 2
 
 
-def test_a_killed_launcher_takes_mpirun_and_its_ranks_along(start: Callable[..., Started]) -> None:
+def test_a_killed_launcher_takes_mpirun_and_its_ranks_along(start: Callable[..., LocalRun]) -> None:
     run = start(*TWO_WORKERS, "--set", "train.epochs=100")
     run.wait_for("epoch_stop", rank=1)
     ranks, mpirun = processes_of(run, workers=2)
@@ -181,7 +182,7 @@ def test_a_killed_launcher_takes_mpirun_and_its_ranks_along(start: Callable[...,
     wait_until(lambda: not any(is_running(pid) for pid in (*ranks, mpirun)), seconds=10)
 
 
-def test_a_killed_mpirun_leaves_no_ranks_behind(start: Callable[..., Started]) -> None:
+def test_a_killed_mpirun_leaves_no_ranks_behind(start: Callable[..., LocalRun]) -> None:
     run = start(*TWO_WORKERS, "--set", "train.epochs=100")
     run.wait_for("epoch_stop", rank=1)
     ranks, mpirun = processes_of(run, workers=2)
@@ -192,7 +193,7 @@ def test_a_killed_mpirun_leaves_no_ranks_behind(start: Callable[..., Started]) -
     wait_until(lambda: not any(is_running(pid) for pid in ranks), seconds=10)
 
 
-def test_an_interrupted_run_ends_within_seconds(start: Callable[..., Started]) -> None:
+def test_an_interrupted_run_ends_within_seconds(start: Callable[..., LocalRun]) -> None:
     run = start(*TWO_WORKERS, "--set", "train.epochs=100")
     run.wait_for("epoch_stop", rank=1)
     ranks, mpirun = processes_of(run, workers=2)

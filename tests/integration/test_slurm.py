@@ -2,34 +2,24 @@
 
 import json
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import pytest
 from benchmarks.slurm_overhead import measure, write_counters, write_site
 
 from tests.cluster.cluster import Cluster
 from tests.cluster.fixture import require_cluster
-from tests.cluster.runs import MEDIUM, ONE_SLOT_SITE, SITE, ClusterRun, states, wait_until
+from tests.cluster.runs import MEDIUM, ONE_SLOT_SITE, SITE, ClusterRun, states
 from tests.conftest import SMALL, Command, events_of, losses_of
+from tests.waiting import wait_until
+
+Start = Callable[..., ClusterRun]
 
 
-@pytest.fixture
-def start(cluster: Cluster, tmp_path: Path) -> Iterator[Any]:
-    started: list[ClusterRun] = []
-
-    def begin(*arguments: str, site: Path = SITE, folder: Path = tmp_path) -> ClusterRun:
-        started.append(ClusterRun(cluster, folder, *arguments, site=site))
-        return started[-1]
-
-    yield begin
-    for run in started:
-        run.stop()
-
-
-def test_four_members_train_as_one_array_and_as_they_would_on_one_machine(start: Any, trainmark: Command) -> None:
-    run = start(*SMALL, "--members", "4", "--workers", "1")
+def test_four_members_train_as_one_array_and_as_they_would_on_one_machine(
+    start_on_cluster: Start, trainmark: Command
+) -> None:
+    run = start_on_cluster(*SMALL, "--members", "4", "--workers", "1")
     code, result, errors = run.end()
     assert code == 0, errors
     assert (result["state"], states(result)) == ("complete", ["finished"] * 4)
@@ -39,14 +29,16 @@ def test_four_members_train_as_one_array_and_as_they_would_on_one_machine(start:
     assert {event["host"] for event in started} <= {"n1", "n2", "n3", "n4"}
     assert all(event["affinity"]["verified"] for event in started)
     assert [member["exit"]["job_id"] for member in result["members"]] == [run.job_of(member) for member in range(4)]
-    local = trainmark("run", *SMALL, "--members", "1", "--runs-dir", "local", "--json", timeout=120)
+    local = trainmark("run", *SMALL, "--members", "1", "--runs-dir", "local", "--json")
     assert local.returncode == 0, local.stderr
     (local_run,) = (run.runs.parent / "local").glob("*/plan.json")
     assert losses_of(run.folder) == losses_of(local_run.parent)
 
 
-def test_members_of_two_workers_span_nodes_and_start_together_in_one_allocation(start: Any) -> None:
-    run = start(*(*SMALL, "--members", "2", "--workers", "2", "--set", "launch.allocation=one"), site=ONE_SLOT_SITE)
+def test_members_of_two_workers_span_nodes_and_start_together_in_one_allocation(start_on_cluster: Start) -> None:
+    run = start_on_cluster(
+        *(*SMALL, "--members", "2", "--workers", "2", "--set", "launch.allocation=one"), site=ONE_SLOT_SITE
+    )
     code, result, errors = run.end()
     assert code == 0, errors
     assert states(result) == ["finished"] * 2
@@ -59,8 +51,8 @@ def test_members_of_two_workers_span_nodes_and_start_together_in_one_allocation(
     assert not where["address"].startswith(("127.", "0."))
 
 
-def test_status_cancel_and_resume_work_from_another_shell_after_the_submitter_died(start: Any) -> None:
-    run = start(*MEDIUM, "--members", "2", "--workers", "1", "--set", "train.epochs=24")
+def test_status_cancel_and_resume_work_from_another_shell_after_the_submitter_died(start_on_cluster: Start) -> None:
+    run = start_on_cluster(*MEDIUM, "--members", "2", "--workers", "1", "--set", "train.epochs=24")
     run.wait_for("epoch_stop", member=0)
     run.process.kill()
     run.process.wait()
@@ -82,8 +74,8 @@ def test_status_cancel_and_resume_work_from_another_shell_after_the_submitter_di
     assert result["members"][0]["restarted"]
 
 
-def test_ctrl_c_leaves_the_jobs_alone_and_resume_collects_them_without_a_second_try(start: Any) -> None:
-    run = start(*MEDIUM, "--members", "2", "--workers", "1")
+def test_ctrl_c_leaves_the_jobs_alone_and_resume_collects_them_without_a_second_try(start_on_cluster: Start) -> None:
+    run = start_on_cluster(*MEDIUM, "--members", "2", "--workers", "1")
     run.wait_for("run_start", member=0)
     run.process.terminate()
     code, _, errors = run.end()
@@ -110,19 +102,19 @@ def test_many_members_are_split_at_the_largest_array_and_followed_by_one_look_at
     assert row["calls"] == {"scontrol": 1}
 
 
-def test_a_refused_job_ends_the_run_with_slurms_own_words(start: Any, tmp_path: Path) -> None:
+def test_a_refused_job_ends_the_run_with_slurms_own_words(start_on_cluster: Start, tmp_path: Path) -> None:
     site = tmp_path / "site.toml"
     site.write_text(SITE.read_text().replace('partition = "debug"', 'partition = "nowhere"'))
-    code, result, errors = start(*SMALL, "--members", "2", "--workers", "1", site=site).end()
+    code, result, errors = start_on_cluster(*SMALL, "--members", "2", "--workers", "1", site=site).end()
     assert code == 1
     assert "invalid partition specified: nowhere" in errors
     assert (result["state"], states(result)) == ("failed", ["failed", "failed"])
 
 
-def test_a_hostile_folder_name_is_only_a_name(start: Any, cluster: Cluster, tmp_path: Path) -> None:
+def test_a_hostile_folder_name_is_only_a_name(start_on_cluster: Start, cluster: Cluster, tmp_path: Path) -> None:
     folder = tmp_path / "a %j $(touch injected) 'b' \"c\"; touch injected"
     folder.mkdir()
-    code, result, errors = start(*SMALL, "--members", "1", "--workers", "1", folder=folder).end()
+    code, result, errors = start_on_cluster(*SMALL, "--members", "1", "--workers", "1", folder=folder).end()
     assert code == 0, errors
     assert states(result) == ["finished"]
     assert not list(tmp_path.rglob("injected"))
@@ -131,9 +123,9 @@ def test_a_hostile_folder_name_is_only_a_name(start: Any, cluster: Cluster, tmp_
 
 
 def test_preflight_finds_a_good_cluster_good_and_names_all_that_is_wrong(
-    start: Any, cluster: Cluster, tmp_path: Path
+    start_on_cluster: Start, cluster: Cluster, tmp_path: Path
 ) -> None:
-    run = start("--dry-run", "--members", "1")
+    run = start_on_cluster("--dry-run", "--members", "1")
     run.end()
     good = run.trainmark("preflight", "--site", str(SITE), "--json")
     assert good.returncode == 0, good.stderr
@@ -146,24 +138,24 @@ def test_preflight_finds_a_good_cluster_good_and_names_all_that_is_wrong(
     assert not list((tmp_path / "runs").glob(".preflight*"))
 
 
-def test_job_sh_can_be_submitted_by_hand(start: Any, cluster: Cluster, tmp_path: Path) -> None:
-    run = start(*SMALL, "--members", "1", "--workers", "1")
+def test_job_sh_can_be_submitted_by_hand(start_on_cluster: Start, cluster: Cluster, tmp_path: Path) -> None:
+    run = start_on_cluster(*SMALL, "--members", "1", "--workers", "1")
     run.wait_for("rank_started")
     code, _, errors = run.end()
     assert code == 0, errors
     attempt = run.folder / "jobs/0000/attempt-2"
     cluster.run("sbatch", f"--output={tmp_path}/by-hand.log", str(run.folder / "jobs/0000/job.sh"), "2")
-    wait_until(lambda: (attempt / "done.json").exists(), seconds=120)
+    wait_until(lambda: (attempt / "done.json").exists())
     assert "srun" in shlex.split((run.folder / "jobs/0000/job.sh").read_text(), comments=True)
 
 
 def test_mpirun_inside_a_job_trains_four_ranks_over_two_nodes_and_passes_on_the_warning_of_the_time_limit(
-    start: Any, cluster: Cluster, tmp_path: Path
+    start_on_cluster: Start, cluster: Cluster, tmp_path: Path
 ) -> None:
     require_cluster("mpirun")
     site = tmp_path / "site.toml"
     site.write_text(f'{SITE.read_text()}starter = "mpirun"\n')
-    run = start(*MEDIUM, "--members", "1", "--workers", "4", "--set", "train.communication=mpi", site=site)
+    run = start_on_cluster(*MEDIUM, "--members", "1", "--workers", "4", "--set", "train.communication=mpi", site=site)
     run.wait_for("epoch_stop")
     hosts = [events_of(run.folder, rank=rank)[0]["host"] for rank in range(4)]
     assert hosts[0] == hosts[1] != hosts[2] == hosts[3]

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from tests.conftest import CORES, Command, events_of, losses_of
+from tests.small_disk import small_disk_on
 
 SITE = f"""
 name = "desk"
@@ -166,11 +167,8 @@ def test_a_later_attempt_finds_what_the_first_has_staged(desk: Desk) -> None:
 @pytest.fixture
 def small_disk(desk: Desk) -> Iterator[Path]:
     """The node's own disk holds 2 MiB."""
-    if os.geteuid() != 0:
-        pytest.skip("mounting a small tmpfs needs root")
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", desk.disk], check=True)
-    yield desk.disk
-    subprocess.run(["umount", "-l", desk.disk], check=True)
+    with small_disk_on(desk.disk, mebibytes=2) as disk:
+        yield disk
 
 
 def test_a_local_disk_that_is_too_small_fails_both_workers_in_one_line_and_holds_nothing(

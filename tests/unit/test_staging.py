@@ -18,6 +18,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
+from tests.small_disk import small_disk_on
 from trainmark.data.bootstrap import sample_counts
 from trainmark.data.datasets.extreme_weather import ExtremeWeather, ExtremeWeatherSettings
 from trainmark.data.datasets.imagenet import Imagenet, ImagenetSettings
@@ -403,13 +404,8 @@ def test_a_worker_that_does_not_see_its_nodes_pack_says_so(
 @pytest.fixture
 def small_storage(tmp_path: Path) -> Iterator[Path]:
     """A file system of 2 MiB."""
-    if os.geteuid() != 0:
-        pytest.skip("mounting a small tmpfs needs root")
-    disk = tmp_path / "small"
-    disk.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", disk], check=True)
-    yield disk
-    subprocess.run(["umount", "-l", disk], check=True)
+    with small_disk_on(tmp_path / "small", mebibytes=2) as disk:
+        yield disk
 
 
 def test_too_little_space_is_refused_before_anything_is_written(name: str, data: Path, small_storage: Path) -> None:

@@ -11,6 +11,7 @@ from trainmark.collect.measured import Measured, Member
 from trainmark.collect.node_usage import NodeUsage
 from trainmark.collect.reasons import NO_MEMBER
 from trainmark.spec.event import Event
+from trainmark.spec.result import Better, Metric, unavailable
 
 SWITCHED_OFF = "not measured: measure.usage_seconds is 0"
 
@@ -59,6 +60,33 @@ def averages(measured: Measured, figure: Figure, part: str) -> list[Average] | s
                 return _reason(member, usage, part)
             found.append(average)
     return found
+
+
+@dataclass(frozen=True)
+class UsageMetric:
+    """A metric of what nodes are used for: a figure of each, and how those of all nodes become one."""
+
+    unit: str
+    better: Better
+    part: str  # of a sample, that the figure is made of
+    figure: Figure
+    join: Callable[[list[Average]], float]
+    figures: Callable[[Average], dict[str, Any]]  # of a node, that stand beside
+
+    def compute(self, measured: Measured) -> Metric:
+        """The metric, or why there is none."""
+        found = averages(measured, self.figure, self.part)
+        if isinstance(found, str):
+            return unavailable(self.unit, self.better, found)
+        return Metric(
+            value=self.join(found),
+            unit=self.unit,
+            better=self.better,
+            status="measured",
+            n=sum(each.samples for each in found),
+            samples_ref=measured.samples_ref,
+            detail={"nodes": [each.entry(self.figures(each)) for each in found]},
+        )
 
 
 def mean_over(found: list[Average], weigh: Callable[[NodeUsage], float]) -> float:

@@ -4,9 +4,9 @@ from typing import Any
 
 from trainmark.collect.measured import Measured
 from trainmark.collect.node_usage import NodeUsage
-from trainmark.collect.utilisation import Average, Figure, averages, mean_over
+from trainmark.collect.utilisation import Average, Figure, UsageMetric, mean_over
 from trainmark.spec.event import Event
-from trainmark.spec.result import Better, Metric, unavailable
+from trainmark.spec.result import Better, Metric
 from trainmark.spec.units import parse_cores
 
 UNIT = "share"
@@ -15,18 +15,8 @@ BETTER: Better = "higher"
 
 def compute(measured: Measured) -> Metric:
     """The share of training time in which the members' cores were busy, with anybody's work."""
-    found = averages(measured, _share("user", "system"), "cpu")
-    if isinstance(found, str):
-        return unavailable(UNIT, BETTER, found)
-    return Metric(
-        value=mean_over(found, _num_cores),
-        unit=UNIT,
-        better=BETTER,
-        status="measured",
-        n=sum(each.samples for each in found),
-        samples_ref=measured.samples_ref,
-        detail={"nodes": [each.entry(_figures(each)) for each in found]},
-    )
+    busy, weigh = _share("user", "system"), _num_cores
+    return UsageMetric(UNIT, BETTER, "cpu", busy, lambda found: mean_over(found, weigh), _figures).compute(measured)
 
 
 def _figures(average: Average) -> dict[str, Any]:

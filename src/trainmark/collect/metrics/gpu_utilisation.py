@@ -3,9 +3,9 @@
 from typing import Any
 
 from trainmark.collect.measured import Measured
-from trainmark.collect.utilisation import Average, Figure, averages, mean_over
+from trainmark.collect.utilisation import Average, Figure, UsageMetric, mean_over
 from trainmark.spec.event import Event
-from trainmark.spec.result import Better, Metric, unavailable
+from trainmark.spec.result import Better, Metric
 
 UNIT = "share"
 BETTER: Better = "higher"
@@ -13,18 +13,12 @@ BETTER: Better = "higher"
 
 def compute(measured: Measured) -> Metric:
     """The share of training time in which the members' accelerators ran a kernel, as NVIDIA's driver tells it."""
-    found = averages(measured, _mean("utilisation"), "accelerators")
-    if isinstance(found, str):
-        return unavailable(UNIT, BETTER, found)
-    return Metric(
-        value=mean_over(found, lambda usage: len(usage.start["accelerators"])),
-        unit=UNIT,
-        better=BETTER,
-        status="measured",
-        n=sum(each.samples for each in found),
-        samples_ref=measured.samples_ref,
-        detail={"nodes": [each.entry(_figures(each)) for each in found]},
-    )
+    busy = _mean("utilisation")
+    return UsageMetric(UNIT, BETTER, "accelerators", busy, _mean_accelerator, _figures).compute(measured)
+
+
+def _mean_accelerator(found: list[Average]) -> float:
+    return mean_over(found, lambda usage: len(usage.start["accelerators"]))
 
 
 def _figures(average: Average) -> dict[str, Any]:

@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 
 from trainmark.collect.measured import Measured
-from trainmark.collect.utilisation import Average, Figure, averages
+from trainmark.collect.utilisation import Average, Figure, UsageMetric
 from trainmark.spec.event import Event
-from trainmark.spec.result import Better, Metric, unavailable
+from trainmark.spec.result import Better, Metric
 
 UNIT = "B/s"
 BETTER: Better = "neither"
@@ -15,18 +15,12 @@ BETTER: Better = "neither"
 
 def compute(measured: Measured) -> Metric:
     """The bytes per second of training that a member's node receives and sends, whoever's they are."""
-    found = averages(measured, _rate("received", "sent"), "network")
-    if isinstance(found, str):
-        return unavailable(UNIT, BETTER, found)
-    return Metric(
-        value=float(np.mean([each.mean for each in found])),
-        unit=UNIT,
-        better=BETTER,
-        status="measured",
-        n=sum(each.samples for each in found),
-        samples_ref=measured.samples_ref,
-        detail={"nodes": [each.entry(_figures(each)) for each in found]},
-    )
+    both = _rate("received", "sent")
+    return UsageMetric(UNIT, BETTER, "network", both, _mean_of_nodes, _figures).compute(measured)
+
+
+def _mean_of_nodes(found: list[Average]) -> float:
+    return float(np.mean([each.mean for each in found]))
 
 
 def _figures(average: Average) -> dict[str, Any]:
