@@ -20,7 +20,7 @@ OUTCOMES = {
     "rank": Outcome(
         "a rank is killed (SIGKILL)",
         "failed",
-        "it failed (FAILED)",
+        "a rank was killed by signal 9 (SIGKILL)",
         "partial",
         "`resume` makes a new attempt from the last checkpoint",
     ),
@@ -58,6 +58,13 @@ OUTCOMES = {
         "asked to end by SIGUSR2",
         "failed",
         "a checkpoint is written at the very step; `resume` goes on from there",
+    ),
+    "disk": Outcome(
+        "the shared disk is full",
+        "failed",
+        "no space left where the run is stored",
+        "failed",
+        "once there is space, `resume` goes on from the last checkpoint",
     ),
     "submitter": Outcome(
         "the submitting process is killed (SIGKILL)",

@@ -162,6 +162,8 @@ def test_the_controllers_last_word_is_understood() -> None:
     )
     assert parse_job("7", text) == QueueState("7", "NODE_FAIL", "n[2-3]", "NodeDown")
     assert parse_job("7", "JobId=7 JobState=PENDING Reason=None NodeList=(null)") == QueueState("7", "PENDING")
+    failed = "JobId=7 JobState=FAILED Reason=NonZeroExitCode ExitCode=28:0 NodeList=n1 BatchHost=n1"
+    assert parse_job("7", failed) == QueueState("7", "FAILED", "n1", "NonZeroExitCode", 28)
     assert parse_job("7", "slurm_load_jobs error: Invalid job id specified") is None
 
 
@@ -217,6 +219,24 @@ def test_a_job_that_slurm_has_forgotten_says_so(job: Underway) -> None:
     assert explain_end(job) == ("failed", "Slurm no longer knows job 5_0, and it left no completion record")
 
 
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        ("28", "; a rank ended: no space left where the run is stored; free some space or choose another --runs-dir"),
+        (
+            "137",
+            "; a rank was killed by signal 9 (SIGKILL); the machine may have run out of memory, or somebody killed it",
+        ),
+        ("143", ""),  # told to end by SIGTERM, because of something else
+        ("1", ""),
+    ],
+)
+def test_the_exit_code_tells_of_ranks_that_could_not(job: Underway, status: str, words: str) -> None:
+    job.state = QueueState("5_0", "FAILED", "n1")
+    write_text(job.attempt.status, status)
+    assert explain_end(job) == ("failed", f"Slurm's job 5_0 on n1: it failed (FAILED){words}")
+
+
 def test_a_ranks_own_error_is_told_first(job: Underway) -> None:
     write_text(job.attempt.rank_events(0), '{"kind": "failed", "error": "ValueError: no", "wall_s": 1}\n{"kind": "ste')
     job.state = QueueState("5_0", "FAILED", "n1")
@@ -244,6 +264,8 @@ def test_a_member_has_ended_when_all_that_its_ranks_wrote_can_be_seen(
     write_text(job.attempt.rank_events(0), '{"kind": "memory"}\n{"kind": "finis')
     write_text(job.attempt.predictions, "")
     assert not job.has_ended()
+    write_text(job.attempt.rank_events(0), '{"kind": "memory"}\n{"kind": "finished", "wall')
+    assert not job.has_ended()  # a line that is cut off is not there yet
     write_text(job.attempt.rank_events(0), '{"kind": "memory"}\n{"kind": "finished", "wall_s": 1}\n')
     assert job.has_ended()
     job.attempt.rank_events(0).unlink()

@@ -5,11 +5,12 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
+from trainmark.machine.late_files import look_afresh
 from trainmark.spec.files import write_text
 from trainmark.spec.job_record import read_job_record
 from trainmark.spec.run_folder import AttemptFolder, RunFolder
 
-POLL_S = 0.2
+POLL_S = 0.5
 SAME_STORAGE_DELAY_S = 0.05  # until every rank of this machine has looked
 SHARED_STORAGE_DELAY_S = 2.0  # until a file that one node wrote is seen by the others
 
@@ -38,8 +39,10 @@ def main(argv: list[str] | None = None) -> None:
         member, attempt = (int(word) for word in text.split(":"))
         ranks = read_job_record(folder.job_record(member)).job.ranks
         waiting[folder.attempt(member, attempt)] = len(ranks)
-    while any(not is_ready(attempt, ranks) and not attempt.status.exists() for attempt, ranks in waiting.items()):
+    while late := [a for a, ranks in waiting.items() if not is_ready(a, ranks) and not a.status.exists()]:
         time.sleep(POLL_S)
+        for unready in late:
+            look_afresh(unready.path)
     tell_start(waiting, SHARED_STORAGE_DELAY_S)
 
 

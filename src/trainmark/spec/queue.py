@@ -9,12 +9,13 @@ RUNNING = frozenset({"RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING
 
 @dataclass(frozen=True)
 class QueueState:
-    """A job as the scheduler sees it: its number, its state in the scheduler's own word, its nodes, why it waits."""
+    """A job as the scheduler sees it; state and reason are the scheduler's own words."""
 
     job_id: str
     state: str
     nodes: str = ""
     reason: str = ""
+    exit_code: int | None = None
 
     @property
     def is_waiting(self) -> bool:

@@ -2,20 +2,24 @@
 
 import io
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any, NamedTuple
 
 import torch
 
+from trainmark.machine.late_files import look_afresh, read_late
 from trainmark.spec.config import LaunchConfig
 from trainmark.spec.errors import TrainmarkError
 from trainmark.spec.files import write_atomically, write_text
 from trainmark.spec.run_folder import AttemptFolder, CheckpointFolder, RunFolder
-from trainmark.train.end_request import EndedEarlyError, EndRequest
+from trainmark.train.end_request import EndedEarlyError, EndRequest, Store
 from trainmark.train.event_log import EventLog
 from trainmark.train.process_group import barrier
 from trainmark.train.trainee import Trainee
+
+CHECKPOINT = "trainmark/checkpoint"
 
 
 class Position(NamedTuple):
@@ -71,16 +75,31 @@ class Checkpoints:
 def find_checkpoint(folder: RunFolder, member: int, attempt: int) -> CheckpointFolder | None:
     """The newest whole checkpoint that an earlier attempt at the member left."""
     for earlier in range(attempt - 1, 0, -1):
+        look_afresh(folder.attempt(member, earlier).path)
         for found in reversed(folder.attempt(member, earlier).checkpoints()):
             if found.complete.exists():
                 return found
     return None
 
 
+def agree_on_checkpoint(
+    find: Callable[[], CheckpointFolder | None], rank: int, store: Store | None
+) -> CheckpointFolder | None:
+    """What rank 0 finds, on all ranks: shared storage may show one node an older state than another."""
+    if store is None:
+        return find()
+    if rank == 0:
+        found = find()
+        store.set(CHECKPOINT, str(found.path) if found else "")
+    path = store.get(CHECKPOINT).decode()
+    return CheckpointFolder(Path(path)) if path else None
+
+
 def load_checkpoint(folder: CheckpointFolder, trainee: Trainee) -> Position:
     """The trainee is as it was; the position to go on from comes back."""
     path = folder.rank(trainee.rank)
     try:
+        read_late(path.stat, folder.path)
         # weights_only: a checkpoint is data and can never run code.
         state = torch.load(path, map_location=trainee.device, weights_only=True)
         trainee.parallelism.load(state["trained"], trainee.optimizer)

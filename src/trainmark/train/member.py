@@ -1,5 +1,7 @@
 """One rank's part in training one member, from set-up to completion record, stage by stage."""
 
+from functools import partial
+
 import torch
 
 from trainmark.machine.ceilings import measure_ceiling
@@ -7,8 +9,8 @@ from trainmark.spec.files import write_json
 from trainmark.spec.job_record import JobRecord
 from trainmark.spec.plan import Rank
 from trainmark.train.build import build_trainee
-from trainmark.train.checkpoint import Checkpoints, Position, find_checkpoint, load_checkpoint
-from trainmark.train.end_request import EndRequest
+from trainmark.train.checkpoint import Checkpoints, Position, agree_on_checkpoint, find_checkpoint, load_checkpoint
+from trainmark.train.end_request import EndRequest, Store
 from trainmark.train.evaluation import write_predictions
 from trainmark.train.event_log import EventLog
 from trainmark.train.loop import train
@@ -29,7 +31,7 @@ def train_member(
     request.agree_over(store, rank.rank, workers.size, record.config.train)
     stop_sampling = sample_usage(record, rank, attempt)  # now that all ranks of the node have told what they are
     trainee = build_trainee(record, rank, workers, attempt, log)
-    position = _resume(trainee, record, attempt_number, log)
+    position = _resume(trainee, record, attempt_number, log, store)
     if waits_for_start:
         wait_for_go(attempt, rank.rank)
     _measure_ceiling(record, device, log)
@@ -46,8 +48,9 @@ def train_member(
     leave_group()
 
 
-def _resume(trainee: Trainee, record: JobRecord, attempt_number: int, log: EventLog) -> Position:
-    found = find_checkpoint(record.folder, record.job.member, attempt_number)
+def _resume(trainee: Trainee, record: JobRecord, attempt_number: int, log: EventLog, store: Store | None) -> Position:
+    find = partial(find_checkpoint, record.folder, record.job.member, attempt_number)
+    found = agree_on_checkpoint(find, trainee.rank, store)
     if found is None:
         return Position()
     position = load_checkpoint(found, trainee)

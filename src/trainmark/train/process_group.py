@@ -2,7 +2,6 @@
 
 import os
 import socket
-import time
 from datetime import timedelta
 from typing import Any
 
@@ -12,6 +11,7 @@ from torch import Tensor
 from torch._C._distributed_c10d import Store, TCPStore
 
 from trainmark.machine.addresses import Address, address_for_other_nodes, address_within_node
+from trainmark.machine.late_files import read_late
 from trainmark.spec.files import read_json, write_json
 from trainmark.spec.job_record import JobRecord
 from trainmark.spec.layout import ParallelLayout
@@ -74,16 +74,14 @@ def _open_store(rank: Rank, workers: int, own: Address, attempt: AttemptFolder) 
 
 
 def _wait_for_rendezvous(attempt: AttemptFolder) -> dict[str, Any]:
-    """What rank 0 wrote; on shared storage it may be seen late, or vanish for a moment."""
-    deadline = time.monotonic() + TIMEOUT.total_seconds()
-    while True:
-        try:
-            found: dict[str, Any] = read_json(attempt.rendezvous)
-            return found
-        except (OSError, ValueError):
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"rank 0 did not say within {TIMEOUT} how to reach it") from None
-        time.sleep(POLL_S)
+    """What rank 0 wrote."""
+    try:
+        found: dict[str, Any] = read_late(
+            lambda: read_json(attempt.rendezvous), attempt.path, TIMEOUT.total_seconds(), POLL_S
+        )
+    except (OSError, ValueError):
+        raise TimeoutError(f"rank 0 did not say within {TIMEOUT} how to reach it") from None
+    return found
 
 
 def leave_group() -> None:

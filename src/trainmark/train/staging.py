@@ -1,13 +1,16 @@
 """Staging inside a member's job: the first rank of each node copies what the member needs, the others wait for it."""
 
+import math
 import time
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from trainmark.data.split import StoredSplit
 from trainmark.data.staging.duplicator import Staged, find_pack, stage
 from trainmark.data.staging.selection import Selection
 from trainmark.data.staging.staged_split import StagedSplit
+from trainmark.machine.late_files import read_late
 from trainmark.machine.local_storage import own_folder
 from trainmark.spec.errors import StorageError
 from trainmark.spec.files import read_json, write_json
@@ -67,16 +70,8 @@ def _wait_for_all_nodes(record: JobRecord, attempt: AttemptFolder) -> None:
     launcher ends the others.
     """
     for first in (rank.rank for rank in record.job.ranks if rank.rank_of_node == 0):
-        while (told := _read_mark(attempt, first)) is None:
-            time.sleep(POLL_S)
+        mark = attempt.staged(first)
+        told: dict[str, Any] = read_late(partial(read_json, mark), attempt.path, math.inf, POLL_S)
         if told["error"] is not None:
             time.sleep(PATIENCE_S)
             raise StorageError(f"Rank {first} could not stage the samples of its node: {told['error']}")
-
-
-def _read_mark(attempt: AttemptFolder, rank: int) -> dict[str, Any] | None:
-    try:
-        told: dict[str, Any] = read_json(attempt.staged(rank))
-    except (OSError, ValueError):  # not there yet, or, on shared storage, for a moment
-        return None
-    return told

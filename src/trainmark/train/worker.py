@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
+from trainmark.machine.late_files import read_late
 from trainmark.machine.orphans import end_with_parent, watch_parent
 from trainmark.machine.storage import is_disk_full
 from trainmark.spec.errors import StorageError, TrainmarkError
@@ -37,7 +38,7 @@ def main(argv: list[str] | None = None) -> None:
     log: EventLog | None = None
     mark: Path | None = None
     try:
-        record = read_job_record(arguments.job)
+        record = read_late(lambda: read_job_record(arguments.job), arguments.job.parent)
         attempt = record.folder.attempt(record.job.member, arguments.attempt)
         mark = attempt.failed if arguments.rank == "mpi" else None
         rank = find_own_rank(arguments.rank, record.job.ranks, os.environ)

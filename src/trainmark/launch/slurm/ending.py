@@ -1,8 +1,13 @@
 """Why a member's job ended: its own completion record first, then its ranks' errors, then Slurm's word."""
 
-from trainmark.launch.blame import first_error
+from contextlib import suppress
+
+from trainmark.launch.blame import SIGNALLED, first_error
 from trainmark.launch.ends import End
+from trainmark.launch.slurm.queue import last_word
 from trainmark.launch.slurm.underway import Underway
+from trainmark.machine.slurm.programs import SlurmUnreachableError
+from trainmark.spec.exit_codes import DISK_FULL, STOPPED, explain_exit
 from trainmark.spec.queue import QueueState
 
 MEANINGS = {
@@ -28,9 +33,33 @@ def explain_end(job: Underway) -> tuple[End, str | None]:
     if job.state is not None and job.state.was_cancelled:
         return "stopped", slurm
     error = first_error(job.attempt, len(job.record.job.ranks))
-    if error is None or (job.state is not None and job.state.state in BY_SLURM_ALONE):
+    if job.state is not None and job.state.state in BY_SLURM_ALONE:
         return "failed", slurm if error is None else f"{slurm}; {error}"
+    if error is None:
+        silent = _explain_exit(_exit_code(job))
+        return "failed", slurm if silent is None else f"{slurm}; {silent}"
     return "failed", error
+
+
+def _exit_code(job: Underway) -> int | None:
+    """What the member's script ended with: it writes that down itself; on a full disk Slurm remembers it."""
+    with suppress(OSError, ValueError):
+        return int(job.attempt.status.read_text())
+    if job.record.config.launch.allocation == "one":  # Slurm's is that of all members together
+        return None
+    with suppress(SlurmUnreachableError):
+        last = last_word(job.job_id)
+        return last.exit_code if last else None
+    return None
+
+
+def _explain_exit(code: int | None) -> str | None:
+    """What an exit code tells of ranks that said nothing themselves."""
+    if code == DISK_FULL:
+        return f"a rank ended: {explain_exit(code)}"
+    if code is not None and code > SIGNALLED and code != STOPPED:
+        return f"a rank was {explain_exit(SIGNALLED - code)}"
+    return None
 
 
 def _says(state: QueueState | None, job_id: str) -> str:

@@ -8,6 +8,7 @@ from trainmark.spec.queue import QueueState
 
 SEPARATOR = "|"
 QUEUE_FORMAT = SEPARATOR.join(("%i", "%T", "%N", "%k", "%r"))  # number, state, nodes, comment, reason
+ACCOUNT_FORMAT = "--format=State,NodeList,ExitCode"
 
 
 class QueuedJob(NamedTuple):
@@ -48,11 +49,12 @@ def last_word(job_id: str) -> QueueState | None:
 
 def _from_accounting(job_id: str) -> QueueState | None:
     # Not --json: that of Slurm 22.05 gives exit code 0 for failed jobs.
-    text = call("sacct", "--noheader", "--parsable2", "--allocations", f"--jobs={job_id}", "--format=State,NodeList")
+    text = call("sacct", "--noheader", "--parsable2", "--allocations", f"--jobs={job_id}", ACCOUNT_FORMAT)
     for line in text.splitlines():
-        state, _, nodes = line.partition(SEPARATOR)
+        state, _, rest = line.partition(SEPARATOR)
+        nodes, _, exit_code = rest.partition(SEPARATOR)
         if state:
-            return QueueState(job_id, state.split()[0], nodes)  # "CANCELLED by 1000"
+            return QueueState(job_id, state.split()[0], nodes, exit_code=_code(exit_code))  # "CANCELLED by 1000"
     return None
 
 
@@ -62,13 +64,23 @@ def _from_controller(job_id: str) -> QueueState | None:
 
 def parse_job(job_id: str, text: str) -> QueueState | None:
     """The job in scontrol's answer."""
-    fields = dict(re.findall(r"(?:^|\s)(JobState|NodeList|Reason)=(\S*)", text))
+    fields = dict(re.findall(r"(?:^|\s)(JobState|NodeList|Reason|ExitCode)=(\S*)", text))
     if "JobState" not in fields:
         return None
     nodes, reason = fields.get("NodeList", ""), fields.get("Reason", "")
     return QueueState(
-        job_id, fields["JobState"], "" if nodes == "(null)" else nodes, "" if reason == "None" else reason
+        job_id,
+        fields["JobState"],
+        "" if nodes == "(null)" else nodes,
+        "" if reason == "None" else reason,
+        _code(fields.get("ExitCode", "")),
     )
+
+
+def _code(text: str) -> int | None:
+    """The exit code of a batch script: the first part of Slurm's "28:0", whose second is a signal."""
+    first = text.partition(":")[0]
+    return int(first) if first.isdigit() else None
 
 
 def max_array_size() -> int:

@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trainmark.launch.slurm.queue import QueuedJob, last_word
+from trainmark.machine.late_files import DELAY_S, look_afresh
 from trainmark.machine.slurm.programs import SlurmUnreachableError
 from trainmark.spec.job_record import JobRecord
 from trainmark.spec.queue import QueueState
 from trainmark.spec.run_folder import AttemptFolder
 
-# How long a job that has ended may keep us waiting for its completion record: shared storage shows files late.
-SHARED_STORAGE_DELAY_S = 6.0
 LAST_EVENT_BYTES = 256
 
 
@@ -51,7 +50,10 @@ class Underway:
         if self.attempt.done.exists():
             self.done_since_s = self.done_since_s or time.monotonic()
             return self._is_all_to_be_seen() or _is_long_ago(self.done_since_s)
-        return self.gone_since_s is not None and _is_long_ago(self.gone_since_s)
+        if self.gone_since_s is None:
+            return False
+        look_afresh(self.attempt.path)
+        return _is_long_ago(self.gone_since_s) and not self.attempt.done.exists()
 
     def _is_all_to_be_seen(self) -> bool:
         """Whether what the ranks wrote on other nodes, before the completion record, has arrived here too."""
@@ -62,13 +64,15 @@ class Underway:
 
 
 def _has_finished(events: Path) -> bool:
+    """Whether the rank's last line is there, and whole."""
     try:
         with events.open("rb") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - LAST_EVENT_BYTES))
-            return b'"finished"' in file.read()
+            last = file.read()
+            return last.endswith(b"\n") and b'"finished"' in last
     except OSError:
         return False
 
 
 def _is_long_ago(since_s: float) -> bool:
-    return time.monotonic() - since_s > SHARED_STORAGE_DELAY_S
+    return time.monotonic() - since_s > DELAY_S
