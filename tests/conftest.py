@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -14,8 +13,9 @@ from hypothesis import settings
 
 from tests.cluster import Cluster
 from tests.cluster.fixture import require_cluster
+from tests.two_cores import on_two_cores
 from tests.waiting import PATIENCE_S
-from trainmark.machine.topology import read_topology
+from tests.warm import WarmProcess
 
 if TYPE_CHECKING:
     from tests.cluster.runs import ClusterRun
@@ -34,16 +34,7 @@ SMALL = [
     *("--set", "measure.ceiling_seconds=0.01"),
 ]
 
-# Every test plans on the same machine: two cores, one thread each, no accelerator.
-CORES = read_topology().cores[:2]
-
 Command = Callable[..., subprocess.CompletedProcess[str]]
-
-
-def on_two_cores() -> None:
-    """Runs in a child before its program: two physical cores, and Ctrl-C heeded (background jobs do not)."""
-    os.sched_setaffinity(0, CORES)
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @pytest.fixture
@@ -65,11 +56,27 @@ def trainmark(tmp_path: Path) -> Command:
 
 
 @pytest.fixture
-def run_small(trainmark: Command) -> Callable[..., dict[str, Any]]:
+def warm_trainmark(tmp_path: Path) -> Command:
+    """Does what `trainmark` does, sooner: see tests/warm.py."""
+
+    def run(*arguments: str, timeout: float = PATIENCE_S, **environment: str) -> subprocess.CompletedProcess[str]:
+        variables = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "COLUMNS": "200", **environment}
+        process = WarmProcess([*arguments], tmp_path, variables)
+        try:
+            output, errors = process.communicate(timeout)
+        finally:
+            process.kill()
+        return subprocess.CompletedProcess(arguments, process.wait(), output, errors)
+
+    return run
+
+
+@pytest.fixture
+def run_small(warm_trainmark: Command) -> Callable[..., dict[str, Any]]:
     """Runs a small but real run to its end; the Result comes back."""
 
     def run(*arguments: str, **environment: str) -> dict[str, Any]:
-        done = trainmark("run", *SMALL, "--json", *arguments, **environment)
+        done = warm_trainmark("run", *SMALL, "--json", *arguments, **environment)
         assert done.returncode == 0, done.stderr
         result: dict[str, Any] = json.loads(done.stdout)
         return result

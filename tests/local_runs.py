@@ -9,8 +9,10 @@ from typing import Any
 
 import psutil
 
-from tests.conftest import events_of, on_two_cores
+from tests.conftest import events_of
+from tests.two_cores import on_two_cores
 from tests.waiting import PATIENCE_S, wait_until
+from tests.warm import WarmProcess
 
 # Four epochs of about a second: long enough to be disturbed.
 MEDIUM = [
@@ -22,17 +24,22 @@ MEDIUM = [
 class LocalRun:
     """A run in the background, and its folder."""
 
-    def __init__(self, tmp_path: Path, *arguments: str) -> None:
+    def __init__(self, tmp_path: Path, *arguments: str, warm: bool) -> None:
         self.runs = tmp_path / "runs"
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "trainmark", "run", *MEDIUM, *arguments],
-            cwd=tmp_path,
-            env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
-            preexec_fn=on_two_cores,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        words, environment = ["run", *MEDIUM, *arguments], {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
+        self.process: subprocess.Popen[str] | WarmProcess
+        if warm:
+            self.process = WarmProcess(words, tmp_path, environment)
+        else:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "trainmark", *words],
+                cwd=tmp_path,
+                env=environment,
+                preexec_fn=on_two_cores,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
 
     @property
     def folder(self) -> Path:
@@ -57,6 +64,7 @@ class LocalRun:
     def end(self, timeout: float = PATIENCE_S) -> tuple[int, str]:
         """The exit code, and what was said on standard error."""
         _, errors = self.process.communicate(timeout=timeout)
+        assert self.process.returncode is not None
         return self.process.returncode, errors
 
 

@@ -4,7 +4,6 @@ import functools
 import hashlib
 import io
 import itertools
-import multiprocessing
 import os
 import subprocess
 import sys
@@ -17,11 +16,12 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
 from torch import Tensor, nn
 
 from tests.by_mpi import AS_ROOT, require_mpirun
 from tests.conftest import ROOT
+from tests.waiting import PATIENCE_S
+from tests.worker_group import run_workers
 from trainmark.machine.sockets import tcp_bytes_sent
 from trainmark.spec.config import TrainConfig
 from trainmark.spec.registries import COMMUNICATION, COMMUNICATION_PRECISIONS
@@ -73,13 +73,12 @@ WEIGHT_CASES = [case for case in CASES if not joins_gradients(case[0])]
 # The other formats keep nothing from one step to the next.
 MEMORY_CASES = [case for case in GRADIENT_CASES if case[1] not in ("fp32", "fp16", "bf16")]
 SIZES = (2, 4, 6, 8)
-SIZES_OVER_MPI = (2, 3, 4)  # each is an mpirun of its own, whose processes share no imports
+SIZES_OVER_MPI = (3, 4)  # each is an mpirun of its own, whose processes share no imports
 SIZED_GRADIENT_CASES = [
     (size, *case) for case in GRADIENT_CASES for size in (SIZES_OVER_MPI if case[0] == "mpi" else SIZES)
 ]
 SIZES_OF_TRAINING = (2, 4)
 SIZES_OF_MEMORY = (2, 6)  # of what takes many steps: error feedback and going on from a state
-PATIENCE_S = 120
 
 # About 1.1 MB, so that headers do not count; odd sizes, and tensors smaller than the number of workers.
 LARGE = ((300, 401), (7,), (401, 250), (3,), (16, 8, 3, 3), (199, 301))
@@ -365,27 +364,11 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], list[dict
     def find(size: int) -> list[dict[Any, Any]]:
         if size not in kept:
             folder = tmp_path_factory.mktemp(f"workers-{size}")
-            with pytest.MonkeyPatch.context() as patch:
-                patch.setenv("GLOO_SOCKET_IFNAME", "lo")
-                patch.setenv("OMP_NUM_THREADS", "1")
-                patch.setenv("CUDA_VISIBLE_DEVICES", "")
-                run_to_end(size, folder)
+            run_workers(work, (size, folder), size)
             kept[size] = [torch.load(folder / f"{rank}.pt") for rank in range(size)]
         return kept[size]
 
     return find
-
-
-def run_to_end(size: int, folder: Path) -> None:
-    # One process imports what all need, and is then copied: imports would take longer than the checks.
-    multiprocessing.set_forkserver_preload(["torch._dynamo", "trainmark.train.communication.allreduce"])
-    context = mp.start_processes(work, args=(size, folder), nprocs=size, join=False, start_method="forkserver")
-    deadline_s = time.monotonic() + PATIENCE_S
-    while not context.join(timeout=1):
-        if time.monotonic() > deadline_s:
-            for process in context.processes:
-                process.kill()
-            pytest.fail(f"{size} workers did not end within {PATIENCE_S} s")
 
 
 @pytest.fixture(scope="module")

@@ -2,17 +2,16 @@
 
 import copy
 import math
-import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from tests.worker_group import run_workers
 from trainmark.spec.config import TrainConfig
 from trainmark.spec.errors import ConfigError
 from trainmark.spec.registries import PRECISIONS
@@ -308,7 +307,6 @@ def shared_case(rank: int) -> tuple[Tensor, Tensor]:
 
 def work(rank: int, folder: str) -> None:
     torch.set_num_threads(1)
-    os.environ["GLOO_SOCKET_IFNAME"] = "lo"
     dist.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=2)
     model = light()
     shared = DistributedDataParallel(model)
@@ -319,7 +317,7 @@ def work(rank: int, folder: str) -> None:
 
 
 def test_two_workers_have_the_mean_of_their_gradients_also_where_one_sees_no_box(tmp_path: Path) -> None:
-    mp.spawn(work, (str(tmp_path),), nprocs=2)  # type: ignore[no-untyped-call]
+    run_workers(work, (str(tmp_path),), 2)
     (first, _), (second, _) = (torch.load(tmp_path / f"{rank}.pt") for rank in range(2))
     for step in range(2):
         alone = [gradients(light(), *shared_case(rank), seed=10 + step + rank) for rank in range(2)]

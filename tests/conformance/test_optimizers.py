@@ -1,7 +1,6 @@
 """Every optimizer: its steps equal a float64 reference written from the formulas, and its state resumes identically."""
 
 import io
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import torch.multiprocessing
 from torch import distributed
 from torch.distributed.tensor import DTensor, Shard, distribute_tensor, init_device_mesh
 
+from tests.worker_group import run_workers
 from trainmark.spec.config import TrainConfig
 from trainmark.spec.registries import OPTIMIZERS
 from trainmark.train.rate import hold_rate_on, set_rate, set_weight_decay
@@ -307,7 +307,6 @@ def test_half_precision_steps_like_the_reference_where_norms_exceed_its_range(na
 
 def train_sharded(rank: int, folder: str) -> None:
     """One of two workers: every optimizer's weights after training with shards, gathered, are saved."""
-    os.environ["GLOO_SOCKET_IFNAME"] = "lo"
     torch.set_num_threads(1)
     distributed.init_process_group("gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=2)
     mesh = init_device_mesh("cpu", (2,))
@@ -327,13 +326,7 @@ def train_sharded(rank: int, folder: str) -> None:
 
 
 def test_sharded_parameters_step_like_whole_ones(tmp_path: Path) -> None:
-    workers = torch.multiprocessing.spawn(train_sharded, (str(tmp_path),), nprocs=2, join=False)
-    try:
-        ended = [workers.join(timeout=120) for _ in range(2)]  # each join waits for one worker
-        assert ended[-1], "the workers hang"
-    finally:
-        for process in workers.processes:
-            process.kill()
+    run_workers(train_sharded, (str(tmp_path),), 2)
     for rank in range(2):
         found = torch.load(tmp_path / f"{rank}.pt")
         for name in OPTIMIZERS:

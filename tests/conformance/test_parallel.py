@@ -2,8 +2,6 @@
 
 import copy
 import io
-import os
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,10 +10,10 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from tests.worker_group import run_workers
 from trainmark.spec.config import TrainConfig
 from trainmark.spec.layout import SPLITTING, ParallelLayout, layout_of
 from trainmark.spec.registries import COMMUNICATION, MODELS, OPTIMIZERS, PARALLEL, PRECISIONS, TASKS
@@ -269,7 +267,6 @@ def overflowed(at: int) -> list[bool]:
 def work(rank: int, workers: int, folder: str) -> None:
     """Everything that `workers` train together, in one process group."""
     torch.set_num_threads(1)
-    os.environ["GLOO_SOCKET_IFNAME"] = "lo"
     dist.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=workers)
     groups = {
         ranks: dist.new_group(list(ranks))
@@ -353,13 +350,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[int, list[dict[Any, 
     found = {}
     for workers in (2, 4):
         folder = tmp_path_factory.mktemp(f"{workers}-workers")
-        processes = mp.spawn(work, (workers, str(folder)), nprocs=workers, join=False)
-        deadline = time.monotonic() + 300
-        while not processes.join(timeout=1):
-            if time.monotonic() > deadline:
-                for process in processes.processes:
-                    process.kill()
-                pytest.fail(f"{workers} workers hang")
+        run_workers(work, (workers, str(folder)), workers)
         found[workers] = [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in range(workers)]
     return found
 

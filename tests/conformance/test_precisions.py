@@ -3,7 +3,6 @@
 import copy
 import functools
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -13,10 +12,10 @@ import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from tests.worker_group import run_workers
 from trainmark.data.datasets.shapes import Shapes, ShapesSettings
 from trainmark.data.split import SplitName
 from trainmark.spec.config import TrainConfig
@@ -285,15 +284,8 @@ def step_with_a_peer(rank: int, folder: str) -> None:
     dist.destroy_process_group()
 
 
-def test_two_workers_end_a_step_with_the_same_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "lo")
-    context = mp.spawn(step_with_a_peer, (str(tmp_path),), nprocs=2, join=False)
-    deadline = time.monotonic() + 120
-    while not context.join(timeout=5):
-        if time.monotonic() > deadline:
-            for process in context.processes:
-                process.kill()
-            pytest.fail("the two workers did not end within two minutes")
+def test_two_workers_end_a_step_with_the_same_weights(tmp_path: Path) -> None:
+    run_workers(step_with_a_peer, (str(tmp_path),), 2)
     one, other = (torch.load(tmp_path / f"weights-{rank}") for rank in range(2))
     start = [parameter.detach().cpu() for parameter in small_model().parameters()]
     for name, weights in one.items():

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import CORES, Command
+from tests.conftest import Command
+from tests.two_cores import CORES
 from trainmark import __version__
 
 SCORE = "score --gflop-per-sample 1 --samples 1 --epochs 1 --minutes 1 --quality 1 --target 1 --exponent 1"

@@ -134,7 +134,7 @@ def test_ranks_find_each_other_by_pmix_and_by_mpirun(cluster: Cluster) -> None:
     (cluster.folder / "sum.c").write_text(MPI_SUM)
     program = str(cluster.folder / "sum")
     cluster.run("mpicc", str(cluster.folder / "sum.c"), "-o", program)
-    assert cluster.run("srun", "-N4", "-n4", "--mpi=pmix", program) == "6"  # 0 + 1 + 2 + 3
+    assert cluster.run("srun", "-N4", "-n4", "--kill-on-bad-exit=1", "--mpi=pmix", program) == "6"  # 0 + 1 + 2 + 3
     job = submit(cluster, f"mpirun --map-by node {program}", "-N4", "-n4")
     wait_for_job(cluster, job, "COMPLETED")
     assert (cluster.folder / f"{job}.out").read_text() == "6"

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import CORES, SMALL, Command
+from tests.conftest import SMALL, Command
+from tests.two_cores import CORES
 from trainmark.machine.allocators import find_allocator
 from trainmark.spec.errors import PlanError
 from trainmark.spec.registries import (
@@ -63,17 +64,17 @@ def finished(done_json: str, settings: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize("settings", ALONE, ids=" ".join)
-def test_one_worker_trains_with(settings: tuple[str, ...], trainmark: Command) -> None:
-    done = trainmark("run", *SMALL, "--members", "1", "--workers", "1", "--json", *_options(settings))
+def test_one_worker_trains_with(settings: tuple[str, ...], warm_trainmark: Command) -> None:
+    done = warm_trainmark("run", *SMALL, "--members", "1", "--workers", "1", "--json", *_options(settings))
     assert done.returncode == 0, done.stderr
     finished(done.stdout, settings)
 
 
 @pytest.mark.parametrize("settings", TOGETHER, ids=" ".join)
-def test_workers_train_together_with(settings: tuple[str, ...], trainmark: Command) -> None:
+def test_workers_train_together_with(settings: tuple[str, ...], warm_trainmark: Command) -> None:
     options = ["--members", "1", "--workers", "2", "--json", *_options(settings)]
     options += ["--set", "train.batch_size=16", "--set", "train.averaging_steps=2"]
-    done = trainmark("run", *SMALL, *options)
+    done = warm_trainmark("run", *SMALL, *options)
     assert done.returncode == 0, done.stderr
     finished(done.stdout, settings)
     metrics = json.loads(done.stdout)["metrics"]
@@ -81,34 +82,34 @@ def test_workers_train_together_with(settings: tuple[str, ...], trainmark: Comma
     assert 0 <= metrics["communication_share"]["value"] < 1
 
 
-def test_four_workers_on_two_cores_form_a_torus_and_the_result_warns(trainmark: Command, tmp_path: Path) -> None:
+def test_four_workers_on_two_cores_form_a_torus_and_the_result_warns(warm_trainmark: Command, tmp_path: Path) -> None:
     (tmp_path / "site.toml").write_text(CROWDED)
     options = ["--members", "1", "--workers", "4", "--site", "site.toml", "--json", "--set", "train.batch_size=8"]
-    done = trainmark("run", *SMALL, *options, "--set", "train.communication=torus-2d")
+    done = warm_trainmark("run", *SMALL, *options, "--set", "train.communication=torus-2d")
     assert done.returncode == 0, done.stderr
     finished(done.stdout, ("train.communication=torus-2d",))
     assert any("4 cores were given to workers, but they are 2" in line for line in json.loads(done.stdout)["warnings"])
 
 
 @pytest.mark.parametrize("setting", list(REFUSED))
-def test_what_this_site_cannot_do_is_refused_before_anything_starts(setting: str, trainmark: Command) -> None:
-    done = trainmark("run", *SMALL, "--workers", "2", "--set", setting)
+def test_what_this_site_cannot_do_is_refused_before_anything_starts(setting: str, warm_trainmark: Command) -> None:
+    done = warm_trainmark("run", *SMALL, "--workers", "2", "--set", setting)
     assert done.returncode == 2
     assert REFUSED[setting] in done.stderr
 
 
-def test_images_that_no_machine_can_hold_end_a_run_with_what_they_need(trainmark: Command) -> None:
+def test_images_that_no_machine_can_hold_end_a_run_with_what_they_need(warm_trainmark: Command) -> None:
     # A batch of 32 images of 3 × 10⁶ × 10⁶ values of 4 bytes: 384 × 10¹² bytes = 349.2 TiB.
     settings = ("dataset=synthetic", "data.height=1000000", "data.width=1000000", "measure.ceiling=false")
-    done = trainmark("run", "--members", "1", *(word for setting in settings for word in ("--set", setting)))
+    done = warm_trainmark("run", "--members", "1", *(word for setting in settings for word in ("--set", setting)))
     assert done.returncode == 1
     assert "failed: out of memory: 349.2 TiB were asked for at once, and this machine has" in done.stderr
     assert "If a setting is the cause, start a new run; else mend it and go on with: trainmark resume" in done.stderr
 
 
-def test_a_throughput_run_on_synthetic_data_says_so_and_has_no_quality(trainmark: Command) -> None:
+def test_a_throughput_run_on_synthetic_data_says_so_and_has_no_quality(warm_trainmark: Command) -> None:
     settings = ("dataset=synthetic", "data.num_train=128", "data.height=24", "train.batch_size=16", "train.epochs=2")
-    done = trainmark("run", "--members", "1", "--json", "--set", "measure.ceiling=false", *_options(settings))
+    done = warm_trainmark("run", "--members", "1", "--json", "--set", "measure.ceiling=false", *_options(settings))
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
     assert result["engine"]["synthetic"] is True
@@ -119,7 +120,7 @@ def test_a_throughput_run_on_synthetic_data_says_so_and_has_no_quality(trainmark
 
 
 @pytest.mark.parametrize("allocator", ["tcmalloc", "jemalloc"])
-def test_ranks_run_with_the_chosen_allocator(allocator: str, trainmark: Command, tmp_path: Path) -> None:
+def test_ranks_run_with_the_chosen_allocator(allocator: str, trainmark: Command) -> None:
     try:
         library = find_allocator(allocator)
     except PlanError as missing:

@@ -19,8 +19,8 @@ def value(result: dict[str, Any], metric: str) -> float:
 
 
 @pytest.mark.slow
-def test_two_detectors_learn_to_find_storms_and_fused_they_find_more(trainmark: Command) -> None:
-    done = trainmark("run", "extreme-weather", "--members", "2", "--set", "train.epochs=5", "--json", timeout=600)
+def test_two_detectors_learn_to_find_storms_and_fused_they_find_more(warm_trainmark: Command) -> None:
+    done = warm_trainmark("run", "extreme-weather", "--members", "2", "--set", "train.epochs=5", "--json", timeout=600)
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
     # Five of the recipe's eight epochs; untrained detectors find nothing.
@@ -33,13 +33,13 @@ def test_two_detectors_learn_to_find_storms_and_fused_they_find_more(trainmark: 
 
 
 def test_the_command_counts_what_the_run_counts_and_the_run_adds_the_proposals_that_training_had(
-    trainmark: Command, tmp_path: Path
+    warm_trainmark: Command, tmp_path: Path
 ) -> None:
-    done = trainmark("run", "extreme-weather", *SMALL, "--members", "1", "--workers", "2", "--json")
+    done = warm_trainmark("run", "extreme-weather", *SMALL, "--members", "1", "--workers", "2", "--json")
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
     detail = result["metrics"]["flops"]["detail"]
-    document = json.loads(trainmark("flops", "extreme-weather", "--json").stdout)
+    document = json.loads(warm_trainmark("flops", "extreme-weather", "--json").stdout)
     counted = next(e for e in events_of(tmp_path / "runs" / result["run_id"]) if e["kind"] == "model_ready")
     assert document.items() <= counted.items()
     assert document["input_shape"] == [16, 64, 96]
@@ -51,45 +51,47 @@ def test_the_command_counts_what_the_run_counts_and_the_run_adds_the_proposals_t
         assert sum(detail["operators"][convention].values()) == pytest.approx(expected)
 
 
-def test_data_made_by_command_are_checked_and_trained_on(trainmark: Command, tmp_path: Path) -> None:
+def test_data_made_by_command_are_checked_and_trained_on(warm_trainmark: Command, tmp_path: Path) -> None:
     few = ("--set", "num_train=24", "--set", "num_eval=12")
-    made = trainmark("data", "make", "extreme-weather", "--size", "tiny", "-o", "storms", *few)
+    made = warm_trainmark("data", "make", "extreme-weather", "--size", "tiny", "-o", "storms", *few)
     assert made.returncode == 0, made.stderr
     assert "24 training and 12 evaluation samples in storms" in made.stdout and "Note" not in made.stdout
-    assert trainmark("data", "check", "extreme-weather", "storms").stdout == "Nothing is wrong with storms.\n"
-    done = trainmark("run", "extreme-weather", *SMALL, "--members", "1", "--set", "data.path=storms", "--json")
+    assert warm_trainmark("data", "check", "extreme-weather", "storms").stdout == "Nothing is wrong with storms.\n"
+    done = warm_trainmark("run", "extreme-weather", *SMALL, "--members", "1", "--set", "data.path=storms", "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["config"]["data"]["path"] == str(tmp_path / "storms")
     assert not (tmp_path / "runs" / "data").exists()
     assert not any("NOT the data" in warning for warning in json.loads(done.stdout)["warnings"])
 
 
-def test_small_data_for_the_full_size_are_made_and_checked_with_a_note(trainmark: Command) -> None:
+def test_small_data_for_the_full_size_are_made_and_checked_with_a_note(warm_trainmark: Command) -> None:
     few = ("--set", "num_train=2", "--set", "num_eval=1")
-    made = trainmark("data", "make", "extreme-weather", "--size", "full", "-o", "storms", *few)
-    checked = trainmark("data", "check", "extreme-weather", "storms", "--size", "full")
+    made = warm_trainmark("data", "make", "extreme-weather", "--size", "full", "-o", "storms", *few)
+    checked = warm_trainmark("data", "check", "extreme-weather", "storms", "--size", "full")
     for done in (made, checked):
         assert done.returncode == 0, done.stderr
         assert "Note: These are not the data of extreme-weather in size full: simulated by trainmark; " in done.stdout
         assert "images of 16 × 64 × 96, not 16 × 768 × 1152." in done.stdout
-    document = json.loads(trainmark("data", "check", "extreme-weather", "storms", "--size", "full", "--json").stdout)
+    document = json.loads(
+        warm_trainmark("data", "check", "extreme-weather", "storms", "--size", "full", "--json").stdout
+    )
     assert document["problems"] == [] and "images of 16 × 64 × 96" in document["note"]
 
 
-def test_a_file_that_is_cut_off_is_named_by_run_and_by_check(trainmark: Command, tmp_path: Path) -> None:
-    trainmark("data", "make", "extreme-weather", "-o", "storms", "--set", "num_train=8", "--set", "num_eval=4")
+def test_a_file_that_is_cut_off_is_named_by_run_and_by_check(warm_trainmark: Command, tmp_path: Path) -> None:
+    warm_trainmark("data", "make", "extreme-weather", "-o", "storms", "--set", "num_train=8", "--set", "num_eval=4")
     (broken,) = (tmp_path / "storms" / "train").glob("*.h5")
     broken.write_bytes(broken.read_bytes()[:100_000])
-    done = trainmark("run", "extreme-weather", "--set", "data.path=storms")
+    done = warm_trainmark("run", "extreme-weather", "--set", "data.path=storms")
     assert done.returncode == 2 and done.stderr.count("\n") == 1
     assert str(broken) in done.stderr and "Traceback" not in done.stderr
-    checked = trainmark("data", "check", "extreme-weather", "storms", "--json")
+    checked = warm_trainmark("data", "check", "extreme-weather", "storms", "--json")
     assert checked.returncode == 1
     assert [problem["file"] for problem in json.loads(checked.stdout)["problems"]] == ["storms/train/climo_1979.h5"]
 
 
-def test_the_other_ensemble_of_detectors_is_a_choice(trainmark: Command) -> None:
-    done = trainmark("run", "extreme-weather", *SMALL, "--members", "2", "--set", "quality=map50-nms", "--json")
+def test_the_other_ensemble_of_detectors_is_a_choice(warm_trainmark: Command) -> None:
+    done = warm_trainmark("run", "extreme-weather", *SMALL, "--members", "2", "--set", "quality=map50-nms", "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["config"]["quality"] == "map50-nms"
 
@@ -113,15 +115,15 @@ def test_the_other_ensemble_of_detectors_is_a_choice(trainmark: Command) -> None
     ],
 )
 def test_what_does_not_fit_together_is_refused_at_once(
-    trainmark: Command, tmp_path: Path, arguments: tuple[str, ...], says: str
+    warm_trainmark: Command, tmp_path: Path, arguments: tuple[str, ...], says: str
 ) -> None:
-    done = trainmark("run", *arguments)
+    done = warm_trainmark("run", *arguments)
     assert done.returncode == 2 and says in done.stderr and done.stderr.count("\n") == 1
     assert not (tmp_path / "runs").exists()
 
 
-def test_speed_alone_is_measured_on_synthetic_images_of_any_size(trainmark: Command) -> None:
-    done = trainmark(
+def test_speed_alone_is_measured_on_synthetic_images_of_any_size(warm_trainmark: Command) -> None:
+    done = warm_trainmark(
         *("run", "extreme-weather", "--members", "1", "--set", "dataset=synthetic", "--set", "data.num_train=16"),
         *("--set", "data.height=96", "--set", "data.width=128", "--set", "train.epochs=1", "--json"),
     )

@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import Command, events_of, losses_of, on_two_cores
+from tests.conftest import Command, events_of, losses_of
 from tests.local_runs import MEDIUM, LocalRun, is_running
 from tests.small_disk import fill, small_disk_on
+from tests.two_cores import on_two_cores
 from tests.waiting import wait_until
 
 
@@ -22,8 +23,8 @@ from tests.waiting import wait_until
 def start(tmp_path: Path) -> Iterator[Callable[..., LocalRun]]:
     started: list[LocalRun] = []
 
-    def begin(*arguments: str) -> LocalRun:
-        started.append(LocalRun(tmp_path, *arguments))
+    def begin(*arguments: str, warm: bool = True) -> LocalRun:
+        started.append(LocalRun(tmp_path, *arguments, warm=warm))
         return started[-1]
 
     yield begin
@@ -32,8 +33,8 @@ def start(tmp_path: Path) -> Iterator[Callable[..., LocalRun]]:
         run.process.wait()
 
 
-def shown(trainmark: Command, folder: Path) -> dict[str, Any]:
-    result: dict[str, Any] = json.loads(trainmark("show", str(folder), "--json").stdout)
+def shown(warm_trainmark: Command, folder: Path) -> dict[str, Any]:
+    result: dict[str, Any] = json.loads(warm_trainmark("show", str(folder), "--json").stdout)
     return result
 
 
@@ -41,15 +42,15 @@ def states(result: dict[str, Any]) -> list[str]:
     return [member["state"] for member in result["members"]]
 
 
-def resumed(trainmark: Command, folder: Path) -> dict[str, Any]:
-    done = trainmark("resume", str(folder), "--json")
+def resumed(warm_trainmark: Command, folder: Path) -> dict[str, Any]:
+    done = warm_trainmark("resume", str(folder), "--json")
     assert done.returncode == 0, done.stderr
     result: dict[str, Any] = json.loads(done.stdout)
     assert result["state"] == "complete"
     return result
 
 
-def test_a_killed_rank_fails_its_member_alone(start: Callable[..., LocalRun], trainmark: Command) -> None:
+def test_a_killed_rank_fails_its_member_alone(start: Callable[..., LocalRun], warm_trainmark: Command) -> None:
     run = start("--members", "2")
     run.wait_for("epoch_stop", member=1)
     os.kill(run.pid(member=1), signal.SIGKILL)
@@ -57,10 +58,10 @@ def test_a_killed_rank_fails_its_member_alone(start: Callable[..., LocalRun], tr
     assert code == 1
     assert "1 of 2 members finished; member 1 failed: rank 0 killed by signal 9 (SIGKILL)" in errors
     assert f"trainmark resume {run.folder}" in errors
-    result = shown(trainmark, run.folder)
+    result = shown(warm_trainmark, run.folder)
     assert (result["state"], states(result)) == ("partial", ["finished", "failed"])
     assert result["metrics"]["quality_ensemble"]["detail"] == {"members": 1, "of_members": 2}
-    again = resumed(trainmark, run.folder)
+    again = resumed(warm_trainmark, run.folder)
     assert [member["attempts"] for member in again["members"]] == [1, 2]
     assert again["metrics"]["time_to_train_all_s"]["status"] == "unavailable"
     assert again["metrics"]["quality_ensemble"]["detail"] == {"members": 2, "of_members": 2}
@@ -78,29 +79,31 @@ def test_a_killed_worker_ends_its_peers_within_seconds(start: Callable[..., Loca
 
 
 def test_a_killed_launcher_leaves_no_orphans_and_a_folder_to_resume(
-    start: Callable[..., LocalRun], trainmark: Command
+    start: Callable[..., LocalRun], warm_trainmark: Command
 ) -> None:
-    run = start("--members", "3", "--set", "train.epochs=8")
+    run = start("--members", "3", warm=False)
+    # Lanes differ in speed under load: member 2 waits, so that it cannot finish before member 1.
     run.wait_for("checkpoint", member=2)
+    os.kill(run.pid(2), signal.SIGSTOP)
     run.wait_for_finished(0, 1)
     pids = [run.pid(member) for member in range(3)]
     os.kill(run.process.pid, signal.SIGKILL)
     run.end()
     wait_until(lambda: not any(is_running(pid) for pid in pids), seconds=10)
-    result = shown(trainmark, run.folder)
+    result = shown(warm_trainmark, run.folder)
     assert result["state"] == "unfinished"
     assert states(result) == ["finished", "finished", "stopped"]
     assert result["members"][2]["reason"] == "the launcher was killed while this member trained"
     assert result["members"][0]["quality"] is not None
-    assert "no launcher works on it" in trainmark("status", str(run.folder)).stdout
-    listed = json.loads(trainmark("results", "--json").stdout)
+    assert "no launcher works on it" in warm_trainmark("status", str(run.folder)).stdout
+    listed = json.loads(warm_trainmark("results", "--json").stdout)
     assert [(row["run_id"], row["state"]) for row in listed] == [(run.folder.name, "unfinished")]
-    assert resumed(trainmark, run.folder)["members"][2]["attempts"] == 2
+    assert resumed(warm_trainmark, run.folder)["members"][2]["attempts"] == 2
 
 
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_run_stops_within_seconds_and_resumes_to_the_same_losses(
-    start: Callable[..., LocalRun], trainmark: Command, signum: signal.Signals
+    start: Callable[..., LocalRun], warm_trainmark: Command, signum: signal.Signals
 ) -> None:
     run = start("--members", "2")
     run.wait_for("checkpoint", member=0)
@@ -113,10 +116,10 @@ def test_an_interrupted_run_stops_within_seconds_and_resumes_to_the_same_losses(
     assert f"Stopped by {signum.name}. Finished members are kept; go on with: trainmark resume" in errors
     assert "Traceback" not in errors
     assert not any(is_running(pid) for pid in pids)
-    assert states(shown(trainmark, run.folder)) == ["stopped", "stopped"]
-    result = resumed(trainmark, run.folder)
+    assert states(shown(warm_trainmark, run.folder)) == ["stopped", "stopped"]
+    result = resumed(warm_trainmark, run.folder)
     assert result["members"][0]["restarted"]
-    text = trainmark("show", str(run.folder)).stdout
+    text = warm_trainmark("show", str(run.folder)).stdout
     assert "finished, restarted" in text and "member 0 was restarted from a checkpoint: its figures cover only" in text
 
     disturbed = run.folder
@@ -125,12 +128,12 @@ def test_an_interrupted_run_stops_within_seconds_and_resumes_to_the_same_losses(
     for member in range(2):
         again, straight = losses_of(disturbed, member, attempt=2), losses_of(undisturbed, member)
         assert again == straight[len(straight) - len(again) :]
-    whole = shown(trainmark, undisturbed)
+    whole = shown(warm_trainmark, undisturbed)
     assert result["metrics"]["quality_ensemble"]["value"] == whole["metrics"]["quality_ensemble"]["value"]
 
 
 def test_two_workers_killed_within_an_epoch_resume_to_the_same_losses(
-    start: Callable[..., LocalRun], trainmark: Command
+    start: Callable[..., LocalRun], warm_trainmark: Command
 ) -> None:
     together = ("--members", "1", "--workers", "2", "--set", "launch.checkpoint_steps=7")
     together += ("--set", "train.communication_precision=int8")  # errors of compression must survive as well
@@ -138,7 +141,7 @@ def test_two_workers_killed_within_an_epoch_resume_to_the_same_losses(
     run.wait_for("checkpoint")
     os.kill(run.pid(0, rank=1), signal.SIGKILL)
     assert run.end()[0] == 1
-    assert resumed(trainmark, run.folder)["members"][0]["restarted"]
+    assert resumed(warm_trainmark, run.folder)["members"][0]["restarted"]
     (after,) = [event for event in events_of(run.folder, attempt=2) if event["kind"] == "resumed"]
     assert after["step"] % 7 == 0
 
@@ -161,7 +164,7 @@ def test_a_reader_of_the_progress_that_goes_away_does_not_end_the_run(tmp_path: 
 def test_a_run_under_nohup_outlives_its_terminal(start: Callable[..., LocalRun], tmp_path: Path) -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does, and children inherit it
     try:
-        run = start("--members", "1", "--set", "train.epochs=2")
+        run = start("--members", "1", "--set", "train.epochs=2", warm=False)
     finally:
         signal.signal(signal.SIGHUP, before)
     run.wait_for("run_start")
@@ -169,13 +172,13 @@ def test_a_run_under_nohup_outlives_its_terminal(start: Callable[..., LocalRun],
     assert run.end()[0] == 0
 
 
-def test_a_run_is_worked_on_by_one_launcher_at_a_time(start: Callable[..., LocalRun], trainmark: Command) -> None:
+def test_a_run_is_worked_on_by_one_launcher_at_a_time(start: Callable[..., LocalRun], warm_trainmark: Command) -> None:
     run = start("--members", "1", "--set", "train.epochs=1000")
     run.wait_for("run_start")
-    done = trainmark("resume", str(run.folder))
+    done = warm_trainmark("resume", str(run.folder))
     assert done.returncode == 1
     assert f"is being worked on by process {run.process.pid}" in done.stderr
-    status = json.loads(trainmark("status", str(run.folder), "--json").stdout)
+    status = json.loads(warm_trainmark("status", str(run.folder), "--json").stdout)
     assert status["alive"]
     assert status["members"][0]["state"] == "training"
     run.process.send_signal(signal.SIGTERM)
@@ -190,9 +193,9 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_a_full_disk_leaves_a_clear_message_and_the_finished_members(
-    start: Callable[..., LocalRun], trainmark: Command, small_disk: Path
+    start: Callable[..., LocalRun], warm_trainmark: Command, small_disk: Path
 ) -> None:
-    run = start("--members", "4", "--set", "train.epochs=8")
+    run = start("--members", "4")
     # Lanes differ in speed under load: member 2 waits, so that it cannot finish before member 3 has begun.
     run.wait_for("checkpoint", member=2)
     os.kill(run.pid(2), signal.SIGSTOP)
@@ -205,16 +208,18 @@ def test_a_full_disk_leaves_a_clear_message_and_the_finished_members(
     assert "2 of 4 members finished; member 2 failed: rank 0 no space left where the run is stored" in errors
     assert "--runs-dir" in errors
     assert (run.folder / "result.json").exists()
-    result = shown(trainmark, run.folder)
+    result = shown(warm_trainmark, run.folder)
     assert (result["state"], states(result)) == ("partial", ["finished", "finished", "failed", "failed"])
     assert result["members"][1]["quality"] is not None
     filler.unlink()
-    resumed(trainmark, run.folder)
+    resumed(warm_trainmark, run.folder)
 
 
-def test_a_disk_that_is_too_small_is_refused_before_anything_is_written(trainmark: Command, small_disk: Path) -> None:
+def test_a_disk_that_is_too_small_is_refused_before_anything_is_written(
+    warm_trainmark: Command, small_disk: Path
+) -> None:
     fill(small_disk)
-    done = trainmark("run", *MEDIUM)
+    done = warm_trainmark("run", *MEDIUM)
     assert done.returncode == 1
     assert "free, but this run writes about" in done.stderr
     assert done.stderr.count("\n") == 1

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.conftest import CORES, events_of, losses_of
+from tests.conftest import events_of, losses_of
+from tests.two_cores import CORES
 from trainmark.launch.local import launcher
 from trainmark.pipeline import stage
 from trainmark.plan.make import make_plan

@@ -17,17 +17,17 @@ IMAGENET = [*SMALL, "--set", "data.image_size=32"]
 
 
 @pytest.fixture
-def pictures(trainmark: Command, tmp_path: Path) -> Path:
+def pictures(warm_trainmark: Command, tmp_path: Path) -> Path:
     few = ("--set", "num_train=60", "--set", "num_eval=20", "--set", "num_classes=5")
-    made = trainmark("data", "make", "imagenet", "-o", "pictures", *few)
+    made = warm_trainmark("data", "make", "imagenet", "-o", "pictures", *few)
     assert made.returncode == 0, made.stderr
     return tmp_path / "pictures"
 
 
-def test_losses_are_the_same_for_any_number_of_readers(trainmark: Command, tmp_path: Path, pictures: Path) -> None:
+def test_losses_are_the_same_for_any_number_of_readers(warm_trainmark: Command, tmp_path: Path, pictures: Path) -> None:
     losses = []
     for readers in (0, 2):
-        done = trainmark(
+        done = warm_trainmark(
             *("run", "--set", "dataset=imagenet", "--set", f"data.path={pictures}", *IMAGENET),
             *("--set", "train.augmentation=crop", "--set", f"launch.loader_workers={readers}"),
         )
@@ -39,9 +39,9 @@ def test_losses_are_the_same_for_any_number_of_readers(trainmark: Command, tmp_p
 
 
 def test_a_full_run_on_a_small_folder_says_in_its_result_that_these_are_not_imagenet(
-    trainmark: Command, pictures: Path
+    warm_trainmark: Command, pictures: Path
 ) -> None:
-    done = trainmark("run", "--size", "full", "--set", f"data.path={pictures}", *IMAGENET)
+    done = warm_trainmark("run", "--size", "full", "--set", f"data.path={pictures}", *IMAGENET)
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
     unlike = [
@@ -54,14 +54,14 @@ def test_a_full_run_on_a_small_folder_says_in_its_result_that_these_are_not_imag
     assert result["provenance"]["data"]["unlike_the_size"] == unlike
 
 
-def test_an_image_that_is_cut_off_is_named_by_the_run_and_by_check(trainmark: Command, pictures: Path) -> None:
+def test_an_image_that_is_cut_off_is_named_by_the_run_and_by_check(warm_trainmark: Command, pictures: Path) -> None:
     broken = sorted(pictures.glob("train/*/*.JPEG"))[7]
     broken.write_bytes(broken.read_bytes()[:2000])
     run = ("run", "--set", "dataset=imagenet", "--set", f"data.path={pictures}", *IMAGENET)
-    done = trainmark(*run, "--set", "train.augmentation=crop", "--set", "ensemble.bootstrap=none")
+    done = warm_trainmark(*run, "--set", "train.augmentation=crop", "--set", "ensemble.bootstrap=none")
     assert done.returncode == 1
     assert str(broken) in done.stderr and "trainmark data check" in done.stderr
-    checked = trainmark("data", "check", "imagenet", str(pictures), "--json")
+    checked = warm_trainmark("data", "check", "imagenet", str(pictures), "--json")
     assert checked.returncode == 1
     assert [problem["file"] for problem in json.loads(checked.stdout)["problems"]] == [str(broken)]
 
@@ -73,8 +73,8 @@ def test_an_image_that_is_cut_off_is_named_by_the_run_and_by_check(trainmark: Co
         ("pacs", ["train.augmentation=crop-colour", "data.image_size=32"]),
     ],
 )
-def test_generated_files_are_learned_from(trainmark: Command, dataset: str, settings: list[str]) -> None:
+def test_generated_files_are_learned_from(warm_trainmark: Command, dataset: str, settings: list[str]) -> None:
     few = [f"dataset={dataset}", "data.num_train=100", "data.num_eval=50", *settings]
-    done = trainmark("run", *SMALL, *(word for setting in few for word in ("--set", setting)))
+    done = warm_trainmark("run", *SMALL, *(word for setting in few for word in ("--set", setting)))
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["metrics"]["quality_ensemble"]["value"] is not None

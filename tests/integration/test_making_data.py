@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Command, on_two_cores
+from tests.conftest import Command
+from tests.two_cores import on_two_cores
 
 Start = Callable[..., subprocess.Popen[str]]
 

@@ -4,8 +4,6 @@ import json
 import os
 import shlex
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,10 +14,11 @@ import pytest
 
 from tests.by_mpi import AS_ROOT, hydras_environment, require_mpirun
 from tests.cluster import Cluster
-from tests.conftest import SMALL, Command, events_of, losses_of, on_two_cores
+from tests.conftest import SMALL, Command, events_of, losses_of
 from tests.integration.test_engine import CROWDED
 from tests.local_runs import LocalRun, is_running
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
+from tests.warm import WarmProcess
 
 TWO_WORKERS = ("--members", "1", "--workers", "2", "--set", "train.batch_size=16")
 OVER_MPI = ("--launcher", "mpi", "--set", "train.communication=mpi")
@@ -34,11 +33,11 @@ def _mpirun(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def run(trainmark: Command, tmp_path: Path) -> Run:
+def run(warm_trainmark: Command, tmp_path: Path) -> Run:
     """Runs a small run to its end; its folder and its Result come back."""
 
     def run(*arguments: str, **environment: str) -> tuple[Path, dict[str, Any]]:
-        done = trainmark("run", *SMALL, "--json", *arguments, **environment)
+        done = warm_trainmark("run", *SMALL, "--json", *arguments, **environment)
         assert done.returncode == 0, done.stderr
         result: dict[str, Any] = json.loads(done.stdout)
         assert result["state"] == "complete"
@@ -51,9 +50,8 @@ def run(trainmark: Command, tmp_path: Path) -> Run:
 def losses_by_gloo(tmp_path_factory: pytest.TempPathFactory) -> list[list[float]]:
     """The losses of both workers where this machine starts them and gloo adds up their gradients."""
     folder = tmp_path_factory.mktemp("gloo")
-    command = [sys.executable, "-m", "trainmark", "run", *SMALL, *TWO_WORKERS]
-    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
-    subprocess.run(command, cwd=folder, env=environment, preexec_fn=on_two_cores, check=True, capture_output=True)
+    by_gloo = WarmProcess(["run", *SMALL, *TWO_WORKERS], folder, {**os.environ, "CUDA_VISIBLE_DEVICES": ""})
+    assert by_gloo.wait(PATIENCE_S) == 0
     (stored,) = (folder / "runs").glob("*/plan.json")
     return [losses_of(stored.parent, rank=rank) for rank in (0, 1)]
 
@@ -138,7 +136,7 @@ def start(tmp_path: Path) -> Iterator[Callable[..., LocalRun]]:
     started: list[LocalRun] = []
 
     def begin(*arguments: str) -> LocalRun:
-        started.append(LocalRun(tmp_path, "--launcher", "mpi", *arguments))
+        started.append(LocalRun(tmp_path, "--launcher", "mpi", *arguments, warm=False))
         return started[-1]
 
     yield begin

@@ -14,18 +14,18 @@ RunSmall = Callable[..., dict[str, Any]]
 
 
 def test_a_run_gets_its_page_and_so_do_several_and_unfinished_ones(
-    trainmark: Command, run_small: RunSmall, tmp_path: Path
+    warm_trainmark: Command, run_small: RunSmall, tmp_path: Path
 ) -> None:
     result = run_small("--members", "2")
     folder = tmp_path / "runs" / result["run_id"]
 
-    done = trainmark("report")
+    done = warm_trainmark("report")
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"{folder / 'report.html'}\n"
     page = (folder / "report.html").read_text()
     _shows_the_run(page, result, folder)
 
-    again = trainmark("report", "latest", "--json", "-o", "again/page.html")
+    again = warm_trainmark("report", "latest", "--json", "-o", "again/page.html")
     assert json.loads(again.stdout) == {"report": str(tmp_path / "again" / "page.html")}
     assert (tmp_path / "again" / "page.html").read_text() == page
 
@@ -33,25 +33,25 @@ def test_a_run_gets_its_page_and_so_do_several_and_unfinished_ones(
     shutil.copytree(folder, killed)
     for name in ("result.json", "jobs/0001/attempt-1/done.json", "jobs/0001/attempt-1/exit.json"):
         (killed / name).unlink()
-    both = trainmark("report", result["run_id"], "latest", str(killed), "-o", "both.html")
+    both = warm_trainmark("report", result["run_id"], "latest", str(killed), "-o", "both.html")
     assert both.returncode == 0, both.stderr
     page = (tmp_path / "both.html").read_text()
     assert page.count("<section ") == 2  # latest is the killed one: named twice, shown once
     assert '<a href="#run-2">99991231-killed</a>: image-classification, unfinished' in page
     assert "the launcher was killed while this member trained" in page
 
-    refused = trainmark("report", result["run_id"], "latest")
+    refused = warm_trainmark("report", result["run_id"], "latest")
     assert (refused.returncode, refused.stdout) == (2, "")
     assert "Say where: -o FILE.html" in refused.stderr
     for wrong in ("runs/latest/result.json", "page.txt", "again", "runs.html"):
         (tmp_path / "runs.html").mkdir(exist_ok=True)
-        refused = trainmark("report", "latest", "-o", wrong)
+        refused = warm_trainmark("report", "latest", "-o", wrong)
         assert (refused.returncode, refused.stderr.count("\n")) == (2, 1), wrong
         assert "does not name an HTML file" in refused.stderr
 
     events = killed / "events" / "0000" / "attempt-1" / "rank-0.jsonl"
     events.write_text(events.read_text() + '{"kind": "steps", "step_s": ["x"], "loss": []}\n')
-    broken = trainmark("report", "latest")
+    broken = warm_trainmark("report", "latest")
     assert (broken.returncode, broken.stderr.count("\n")) == (2, 1)
     assert "cannot be read" in broken.stderr
 
@@ -70,8 +70,8 @@ def _shows_the_run(page: str, result: dict[str, Any], folder: Path) -> None:
     assert "<script" not in page
 
 
-def test_a_run_that_does_not_exist_is_one_line_and_exit_code_two(trainmark: Command, tmp_path: Path) -> None:
-    done = trainmark("report", "nothing")
+def test_a_run_that_does_not_exist_is_one_line_and_exit_code_two(warm_trainmark: Command, tmp_path: Path) -> None:
+    done = warm_trainmark("report", "nothing")
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert "There are no runs in" in done.stderr
     assert list(tmp_path.iterdir()) == []

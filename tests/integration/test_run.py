@@ -24,8 +24,10 @@ def unavailable_in(record: Result) -> set[str]:
     return {name for name, metric in record.metrics.items() if metric.status == "unavailable"} - {"network_bytes_per_s"}
 
 
-def test_two_members_of_one_worker_give_a_valid_result(run_small: RunSmall, tmp_path: Path) -> None:
-    result = run_small("--members", "2", "--workers", "1")
+def test_two_members_of_one_worker_give_a_valid_result(trainmark: Command, tmp_path: Path) -> None:
+    done = trainmark("run", *SMALL, "--members", "2", "--workers", "1", "--json")
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
     record = Result.model_validate(result)
     assert record.state == "complete"
     assert set(record.metrics) == set(METRICS)
@@ -85,9 +87,9 @@ def test_the_same_seed_gives_identical_losses_and_quality(run_small: RunSmall, t
         assert first["metrics"][name]["value"] == again["metrics"][name]["value"]
 
 
-def test_a_stored_config_repeats_the_run(run_small: RunSmall, trainmark: Command, tmp_path: Path) -> None:
+def test_a_stored_config_repeats_the_run(run_small: RunSmall, warm_trainmark: Command, tmp_path: Path) -> None:
     first = run_small("--seed", "5", "--set", "ensemble.bootstrap=multinomial", "--set", "train.epochs=2")
-    done = trainmark("run", "--config", f"runs/{first['run_id']}/config.toml", "--json")
+    done = warm_trainmark("run", "--config", f"runs/{first['run_id']}/config.toml", "--json")
     again = json.loads(done.stdout)
     assert again["config"] == first["config"]
     assert again["provenance"]["config_hash"] == first["provenance"]["config_hash"]
@@ -124,8 +126,10 @@ def test_the_kept_script_trains_a_member_by_hand(run_small: RunSmall, tmp_path: 
     assert (folder / "jobs/0000/attempt-2/done.json").exists()
 
 
-def test_a_diverging_loss_ends_the_member_with_advice(trainmark: Command) -> None:
-    done = trainmark("run", *SMALL, "--members", "1", "--set", "train.learning_rate=1e30", "--set", "train.epochs=2")
+def test_a_diverging_loss_ends_the_member_with_advice(warm_trainmark: Command) -> None:
+    done = warm_trainmark(
+        "run", *SMALL, "--members", "1", "--set", "train.learning_rate=1e30", "--set", "train.epochs=2"
+    )
     assert done.returncode == 1
     assert "The loss became" in done.stderr
     assert "Start a new run with a lower --set train.learning_rate" in done.stderr
@@ -145,8 +149,8 @@ def test_metrics_that_are_switched_off_are_unavailable_with_the_reason(run_small
 
 
 @pytest.mark.slow
-def test_the_ensemble_of_eight_beats_its_mean_member_by_two_points(trainmark: Command) -> None:
-    done = trainmark("run", "--members", "8", "--json", timeout=600)
+def test_the_ensemble_of_eight_beats_its_mean_member_by_two_points(warm_trainmark: Command) -> None:
+    done = warm_trainmark("run", "--members", "8", "--json", timeout=600)
     assert done.returncode == 0, done.stderr
     metrics = json.loads(done.stdout)["metrics"]
     ensemble, mean = metrics["quality_ensemble"]["value"], metrics["quality_member_mean"]["value"]

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT, SMALL, on_two_cores
+from tests.conftest import ROOT, SMALL
+from tests.two_cores import on_two_cores
 from trainmark.machine.addresses import Address
 from trainmark.spec.plan import Rank
 from trainmark.spec.run_folder import RunFolder

@@ -52,7 +52,7 @@ def test_members_of_two_workers_span_nodes_and_start_together_in_one_allocation(
 
 
 def test_status_cancel_and_resume_work_from_another_shell_after_the_submitter_died(start_on_cluster: Start) -> None:
-    run = start_on_cluster(*MEDIUM, "--members", "2", "--workers", "1", "--set", "train.epochs=24")
+    run = start_on_cluster(*MEDIUM, "--members", "2", "--workers", "1", "--set", "train.epochs=12")
     run.wait_for("epoch_stop", member=0)
     run.process.kill()
     run.process.wait()

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.conftest import CORES, Command, events_of, losses_of
+from tests.conftest import Command, events_of, losses_of
 from tests.small_disk import small_disk_on
+from tests.two_cores import CORES
 
 SITE = f"""
 name = "desk"
@@ -38,8 +39,8 @@ STAGED = ["--set", "launch.stage=local"]
 class Desk:
     """A folder with a site file, pictures to be trained on, and a disk that is this node's own."""
 
-    def __init__(self, trainmark: Command, folder: Path) -> None:
-        self._trainmark = trainmark
+    def __init__(self, warm_trainmark: Command, folder: Path) -> None:
+        self._trainmark = warm_trainmark
         self.folder, self.disk = folder, folder / "disk"
         self.disk.mkdir()
         (folder / "site.toml").write_text(SITE)
@@ -69,8 +70,8 @@ class Desk:
 
 
 @pytest.fixture
-def desk(trainmark: Command, tmp_path: Path) -> Desk:
-    return Desk(trainmark, tmp_path)
+def desk(warm_trainmark: Command, tmp_path: Path) -> Desk:
+    return Desk(warm_trainmark, tmp_path)
 
 
 def events(run: Path, kind: str, **of: int) -> list[dict[str, Any]]:
@@ -189,8 +190,8 @@ def test_a_local_disk_that_is_too_small_fails_both_workers_in_one_line_and_holds
     assert len(desk.packs()) == 1
 
 
-def test_without_local_storage_it_is_refused_and_nothing_is_touched(trainmark: Command, tmp_path: Path) -> None:
-    done = trainmark("run", *STAGED)
+def test_without_local_storage_it_is_refused_and_nothing_is_touched(warm_trainmark: Command, tmp_path: Path) -> None:
+    done = warm_trainmark("run", *STAGED)
     assert done.returncode == 2 and done.stderr.count("\n") == 1
     assert "Give its group local_storage" in done.stderr and "--set launch.stage=none" in done.stderr
     assert not (tmp_path / "runs").exists()

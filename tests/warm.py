@@ -1,0 +1,226 @@
+"""trainmark in a process that is copied from one which has loaded torch already, instead of started anew.
+
+Loading torch takes seconds of each rank, more than most tests train. A copy runs the same code with the same signals,
+exit codes, children and files; only what must be read at the start of a program is missing (LD_PRELOAD, PYTHONPATH).
+Tests of how programs start are done without: test_cli.py, test_plugin.py, test_mpi.py, all of Slurm, and some of
+test_run.py and test_faults.py.
+"""
+
+import functools
+import json
+import os
+import pkgutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import IO, Any, Never
+
+import trainmark
+from tests.two_cores import CORES, on_two_cores
+from tests.waiting import wait_until
+from trainmark.launch.environment import rank_environment
+from trainmark.machine.local_site import local_site
+from trainmark.plan.device_defaults import default_allocator
+from trainmark.spec.config import LaunchConfig
+from trainmark.spec.plan import Rank
+
+ROOT = Path(__file__).resolve().parents[1]
+LIBRARIES = ("torch._dynamo", "torch.distributed.tensor", "torch.utils.flop_counter", "scipy.stats")
+TO_START = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR2, signal.SIGPIPE)
+RANK = (sys.executable, "-P", "-m", "trainmark.train.worker")
+DONE = b"\n"
+
+
+class WarmProcess:
+    """`trainmark …` in the background, used like a subprocess.Popen with pipes; its output is kept in files."""
+
+    def __init__(self, arguments: list[str], folder: Path, environment: dict[str, str]) -> None:
+        self._output, self._errors = (tempfile.TemporaryFile() for _ in range(2))  # noqa: SIM115
+        self._told = socket.socket(socket.AF_UNIX)
+        self._told.connect(_server())
+        request = json.dumps({"argv": arguments, "folder": str(folder), "environment": environment}).encode() + DONE
+        socket.send_fds(self._told, [request], [self._output.fileno(), self._errors.fileno()])
+        self.pid = int(self._answer())
+        self.returncode: int | None = None
+
+    def send_signal(self, signum: int) -> None:
+        if self.returncode is None:
+            os.kill(self.pid, signum)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+    def wait(self, timeout: float | None = None) -> int:
+        """The exit code; negative for a signal."""
+        if self.returncode is None:
+            self._told.settimeout(timeout)
+            try:
+                self.returncode = int(self._answer())
+            except TimeoutError:
+                raise subprocess.TimeoutExpired("trainmark", timeout or 0) from None
+            self._told.close()
+        return self.returncode
+
+    def communicate(self, timeout: float | None = None) -> tuple[str, str]:
+        """What was printed on standard output and standard error, once it has ended."""
+        self.wait(timeout)
+        return _text(self._output), _text(self._errors)
+
+    def _answer(self) -> bytes:
+        answer = b""
+        while not answer.endswith(DONE):
+            more = self._told.recv(64)
+            if not more:
+                raise RuntimeError("the process that is copied has gone")
+            answer += more
+        return answer
+
+
+def _text(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode()
+
+
+@functools.cache
+def _server() -> str:
+    """Where the process listens that is copied; it ends with this one."""
+    folder = Path(tempfile.mkdtemp(prefix="trainmark-warm-"))
+    address = str(folder / "socket")
+    launch = LaunchConfig(allocator=default_allocator(local_site()))
+    as_of_ranks = rank_environment(launch, Rank(0, "", 0, CORES[:1], None))
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", **as_of_ranks}
+    process = subprocess.Popen([sys.executable, "-m", __name__, address], cwd=ROOT, env=environment)
+    wait_until(lambda: Path(address).exists() or process.poll() is not None)
+    return address
+
+
+# What follows runs in the process that is copied, and in its copies.
+
+
+def serve(address: str) -> Never:
+    """Copies itself for each request, until the one who asks has gone."""
+    from trainmark.machine.orphans import end_with_parent
+
+    end_with_parent(os.getppid(), signal.SIGKILL)
+    own = [module.name for module in pkgutil.walk_packages(trainmark.__path__, "trainmark.")]
+    for name in (*LIBRARIES, *own):
+        if not name.endswith(".__main__"):
+            import_module(name)
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(f"{address}.new")
+    listener.listen()
+    Path(f"{address}.new").rename(address)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those that wait for the copies
+    while True:
+        asking, _ = listener.accept()
+        if os.fork() == 0:
+            listener.close()
+            _attend(asking)
+        asking.close()
+
+
+def _attend(asking: socket.socket) -> Never:
+    """Starts a copy for one request, says its number, waits for its end and says its exit code."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    data, descriptors, _, _ = socket.recv_fds(asking, 65536, 2)
+    while not data.endswith(DONE):
+        data += asking.recv(65536)
+    request = json.loads(data)
+    pid = os.fork()
+    if pid == 0:
+        asking.close()
+        _become(request["environment"], *descriptors, lambda: _command_line(request["argv"], request["folder"]))
+    asking.sendall(str(pid).encode() + DONE)
+    _, status = os.waitpid(pid, 0)
+    asking.sendall(str(os.waitstatus_to_exitcode(status)).encode() + DONE)
+    os._exit(0)
+
+
+def _become(environment: dict[str, str], output: int, errors: int, run: Callable[[], object]) -> Never:
+    """This process does what a new program would do: its own streams, variables and signals."""
+    code = 1
+    try:
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.dup2(output, 1)
+        os.dup2(errors, 2)
+        os.closerange(3, 64)
+        os.environ.clear()
+        os.environ |= environment
+        for signum in TO_START:
+            if signal.getsignal(signum) is not signal.SIG_IGN or signum == signal.SIGPIPE:
+                signal.signal(signum, signal.SIG_IGN if signum == signal.SIGPIPE else signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        run()
+        code = 0
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else 1
+    except BaseException:  # noqa: BLE001  as the interpreter does at the end of a program
+        sys.excepthook(*sys.exc_info())
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def _command_line(arguments: list[str], folder: str) -> None:
+    from trainmark.cli.main import main
+    from trainmark.launch import processes
+
+    os.chdir(folder)
+    on_two_cores()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    start = processes._open
+    processes._open = lambda command: WarmRank(command) if command.argv[:4] == RANK else start(command)
+    sys.argv = ["trainmark", *arguments]
+    main()
+
+
+class WarmRank:
+    """A rank that is copied from its launcher, used like the subprocess.Popen that stands there otherwise."""
+
+    def __init__(self, command: Any) -> None:
+        arguments = list(command.argv[len(RANK) :])
+        self._code: int | None = None
+        sys.stdout.flush()
+        sys.stderr.flush()
+        self.pid = os.fork()
+        if self.pid == 0:
+            os.setsid()
+            log = os.open(command.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
+            _become({**os.environ, **command.environment}, log, log, lambda: _worker(arguments))
+
+    def poll(self) -> int | None:
+        if self._code is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            self._code = os.waitstatus_to_exitcode(status) if pid else None
+        return self._code
+
+    def wait(self, timeout: float) -> int:
+        deadline = time.monotonic() + timeout
+        while (code := self.poll()) is None:
+            if time.monotonic() > deadline:
+                raise subprocess.TimeoutExpired("a rank", timeout)
+            time.sleep(0.005)
+        return code
+
+    def terminate(self) -> None:
+        os.kill(self.pid, signal.SIGTERM)
+
+    def kill(self) -> None:
+        os.kill(self.pid, signal.SIGKILL)
+
+
+def _worker(arguments: list[str]) -> None:
+    from trainmark.train.worker import main
+
+    main(arguments)
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1])
