@@ -6,10 +6,13 @@ Tests of how programs start are done without: test_cli.py, test_plugin.py, test_
 test_run.py and test_faults.py.
 """
 
+import atexit
 import functools
 import json
+import math
 import os
 import pkgutil
+import shutil
 import signal
 import socket
 import subprocess
@@ -22,7 +25,7 @@ from pathlib import Path
 from typing import IO, Any, Never
 
 import trainmark
-from tests.two_cores import CORES, on_two_cores
+from tests.two_cores import CORES
 from tests.waiting import wait_until
 from trainmark.launch.environment import rank_environment
 from trainmark.machine.local_site import local_site
@@ -32,7 +35,12 @@ from trainmark.spec.plan import Rank
 
 ROOT = Path(__file__).resolve().parents[1]
 LIBRARIES = ("torch._dynamo", "torch.distributed.tensor", "torch.utils.flop_counter", "scipy.stats")
-TO_START = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR2, signal.SIGPIPE)
+# What a new Python does at these.
+AT_START = {
+    signal.SIGINT: signal.default_int_handler,
+    signal.SIGPIPE: signal.SIG_IGN,
+    **dict.fromkeys((signal.SIGTERM, signal.SIGHUP, signal.SIGUSR2), signal.SIG_DFL),
+}
 RANK = (sys.executable, "-P", "-m", "trainmark.train.worker")
 DONE = b"\n"
 
@@ -75,7 +83,7 @@ class WarmProcess:
     def _answer(self) -> bytes:
         answer = b""
         while not answer.endswith(DONE):
-            more = self._told.recv(64)
+            more = self._told.recv(1)  # the next answer may have come as well
             if not more:
                 raise RuntimeError("the process that is copied has gone")
             answer += more
@@ -91,6 +99,7 @@ def _text(file: IO[bytes]) -> str:
 def _server() -> str:
     """Where the process listens that is copied; it ends with this one."""
     folder = Path(tempfile.mkdtemp(prefix="trainmark-warm-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     address = str(folder / "socket")
     launch = LaunchConfig(allocator=default_allocator(local_site()))
     as_of_ranks = rank_environment(launch, Rank(0, "", 0, CORES[:1], None))
@@ -152,14 +161,12 @@ def _become(environment: dict[str, str], output: int, errors: int, run: Callable
         os.closerange(3, 64)
         os.environ.clear()
         os.environ |= environment
-        for signum in TO_START:
-            if signal.getsignal(signum) is not signal.SIG_IGN or signum == signal.SIGPIPE:
-                signal.signal(signum, signal.SIG_IGN if signum == signal.SIGPIPE else signal.SIG_DFL)
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        for signum, at_start in AT_START.items():
+            signal.signal(signum, at_start)
         run()
         code = 0
     except SystemExit as end:
-        code = end.code if isinstance(end.code, int) else 1
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
     except BaseException:  # noqa: BLE001  as the interpreter does at the end of a program
         sys.excepthook(*sys.exc_info())
     finally:
@@ -173,8 +180,7 @@ def _command_line(arguments: list[str], folder: str) -> None:
     from trainmark.launch import processes
 
     os.chdir(folder)
-    on_two_cores()
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.sched_setaffinity(0, CORES)
     start = processes._open
     processes._open = lambda command: WarmRank(command) if command.argv[:4] == RANK else start(command)
     sys.argv = ["trainmark", *arguments]
@@ -201,7 +207,7 @@ class WarmRank:
             self._code = os.waitstatus_to_exitcode(status) if pid else None
         return self._code
 
-    def wait(self, timeout: float) -> int:
+    def wait(self, timeout: float = math.inf) -> int:
         deadline = time.monotonic() + timeout
         while (code := self.poll()) is None:
             if time.monotonic() > deadline:
