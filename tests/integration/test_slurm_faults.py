@@ -26,10 +26,10 @@ def check(outcome: Outcome, result: dict[str, Any], member: int) -> None:
         assert outcome.reason in hit["reason"]
 
 
-def kill_rank(cluster: Cluster, run: ClusterRun, member: int) -> None:
-    """The first rank of the member is killed; its process number is that of its node's own namespace."""
+def send_signal(cluster: Cluster, run: ClusterRun, member: int, name: str) -> None:
+    """The first rank of the member gets a signal; its process number is that of its node's own namespace."""
     started = run.wait_for("rank_started", member)
-    cluster.run_on(started["host"], "kill", "-9", str(started["pid"]))
+    cluster.run_on(started["host"], "kill", f"-{name}", str(started["pid"]))
 
 
 def test_a_killed_rank_and_a_node_set_down_cost_their_members_alone(cluster: Cluster, start_on_cluster: Start) -> None:
@@ -39,7 +39,7 @@ def test_a_killed_rank_and_a_node_set_down_cost_their_members_alone(cluster: Clu
     lost_node = run.wait_for("rank_started", member=2)["host"]
     on_lost_node = [m for m in range(4) if run.wait_for("rank_started", m)["host"] == lost_node]
     killed, spared = (member for member in range(4) if member not in on_lost_node)
-    kill_rank(cluster, run, killed)
+    send_signal(cluster, run, killed, "KILL")
     cluster.set_down(lost_node)
     try:
         code, result, errors = run.end()
@@ -132,12 +132,15 @@ def test_a_killed_submitter_and_a_controller_that_restarts_cost_nothing(
 ) -> None:
     run = start_on_cluster(*MEDIUM, "--members", "2", "--workers", "1")
     run.wait_for("run_start", member=1)
+    send_signal(cluster, run, 1, "STOP")  # so that it is not finished before we have asked
     cluster.stop_controller()
     os.kill(run.process.pid, signal.SIGKILL)
     run.process.wait()
-    status = run.trainmark("status", "latest")
-    assert status.returncode == 1
-    assert "Try again" in status.stderr or "controller" in status.stderr
+    for command in ("status", "cancel", "resume"):
+        refused = run.trainmark(command, "latest")
+        assert (refused.returncode, refused.stderr.count("\n")) == (1, 1), refused.stderr
+        assert "controller" in refused.stderr
+    send_signal(cluster, run, 1, "CONT")
     cluster.start_controller()
     wait_until(lambda: run.trainmark("status", "latest").returncode == 0)
     result = run.resume()

@@ -41,6 +41,7 @@ class SlurmLauncher:
         self._wait_s = FIRST_POLL_S
         self._longest_wait_s = 15.0
         self._last_states: dict[str, str] = {}
+        self._silence: str | None = None  # why Slurm said nothing when last asked
 
     @property
     def poll_s(self) -> float:
@@ -144,6 +145,8 @@ class SlurmLauncher:
             self._follow(submission, [record for record in open_ones if not record.is_finished()])
         while any(not each.is_known_to_go_on for each in self._underway):
             self.poll()
+            if self._silence is not None:  # who has just called us is there to hear it, and can try again
+                raise SlurmUnreachableError(f"What became of the run's jobs cannot be known: {self._silence}")
             if any(not each.is_known_to_go_on for each in self._underway):
                 time.sleep(FIRST_POLL_S)
         return [each.record for each in self._underway]
@@ -163,8 +166,9 @@ class SlurmLauncher:
             return []
         try:
             queue = read_queue(job_name(self._underway[0].record.folder))
-        except (SlurmUnreachableError, SlurmRefusedError):  # the controller restarts; members may end meanwhile
-            queue = None
+            self._silence = None
+        except (SlurmUnreachableError, SlurmRefusedError) as error:  # it restarts; members may end meanwhile
+            queue, self._silence = None, str(error)
         ended = []
         for each in list(self._underway):
             each.look(queue)
