@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from trainmark.collect.build import build_result, config_hash
-from trainmark.collect.progress import ProgressReader, read_progress
+from trainmark.collect.progress import ProgressReader, mark_queued, read_progress
 from trainmark.data.bootstrap import write_bootstraps
 from trainmark.data.epochs import steps_per_epoch
 from trainmark.data.facts import differences, facts_of
@@ -47,6 +47,7 @@ def run(config: RunConfig, site: Site, runs_dir: Path, watch: Watch, making: Pro
     config, plan = make_plan(config, site)
     launcher: Launcher = LAUNCHERS.load(config.launch.launcher)()
     launcher.check(config, plan, site)
+    launcher.reach()
     make_missing(config, runs_dir, making)
     folder = stage(config, plan, site, launcher, runs_dir)
     return train(config, plan, site, folder, launcher, watch)
@@ -57,6 +58,7 @@ def resume(folder: RunFolder, watch: Watch, making: Progress) -> Result:
     config, plan, site = read_stored(folder)
     launcher: Launcher = LAUNCHERS.load(config.launch.launcher)()
     launcher.check(config, plan, site)
+    launcher.reach()
     make_missing(config, folder.path.parent, making)
     return train(config, plan, site, folder, launcher, watch)
 
@@ -115,7 +117,7 @@ def launch(config: RunConfig, plan: Plan, site: Site, folder: RunFolder, launche
     missing = [record for record in records if not record.is_finished()]
     reader = ProgressReader(folder, config, plan)
     with stoppable(outcome_of_stop(folder.path, jobs_go_on=launcher.outlives_us)):
-        run_jobs(launcher, missing, lambda: watch(folder, reader.read))
+        run_jobs(launcher, missing, lambda: watch(folder, lambda: mark_queued(reader.read(), launcher.seen())))
 
 
 def status(folder: RunFolder) -> list[MemberProgress]:

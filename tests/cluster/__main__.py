@@ -1,6 +1,7 @@
 """The test cluster by hand: `python -m tests.cluster up FOLDER`, then the faults, then `down FOLDER`."""
 
 import argparse
+import contextlib
 import os
 import shlex
 import sys
@@ -57,6 +58,9 @@ def up(chosen: argparse.Namespace) -> None:
     """Starts a cluster that outlives this process and prints its variables."""
     if missing := find_missing():
         sys.exit(f"Cannot start: {missing}.")
+    with contextlib.suppress(FileNotFoundError):
+        Cluster.attach(chosen.folder)
+        sys.exit(f"A cluster runs in {chosen.folder} already. Stop it: python -m tests.cluster down {chosen.folder}.")
     chosen.folder.mkdir(parents=True, exist_ok=True)
     cluster = Cluster(
         chosen.folder,
@@ -91,4 +95,7 @@ def main(arguments: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    try:
+        main(sys.argv[1:])
+    except (FileNotFoundError, ValueError, RuntimeError) as error:
+        sys.exit(str(error))

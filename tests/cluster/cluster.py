@@ -79,6 +79,8 @@ class Cluster:
 
     def node(self, name: str) -> Node:
         """The node of that name."""
+        if name not in self.node_names:
+            raise ValueError(f"There is no node {name}; there are {', '.join(self.node_names)}.")
         number = self.node_names.index(name) + 1
         return Node(number, name, self.instance, self.folder, self.shape.local_storage_mebibytes)
 

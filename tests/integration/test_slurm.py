@@ -74,13 +74,45 @@ def test_status_cancel_and_resume_work_from_another_shell_after_the_submitter_di
     assert result["members"][0]["restarted"]
 
 
+def test_members_that_wait_in_the_queue_say_why_and_are_stopped_by_cancel(
+    cluster: Cluster, start_on_cluster: Start
+) -> None:
+    everything = ("--nodes=4", "--exclusive", "--output=/dev/null", "--wrap=sleep 300")
+    other = cluster.run("sbatch", "--parsable", *everything).strip()
+    try:
+        run = start_on_cluster(*SMALL, "--members", "2", "--workers", "1")
+        # Slurm says so when it has looked at the queue.
+        wait_until(lambda: run.trainmark("status", "latest").stdout.count("PENDING (Resources)") > 0)
+        members = json.loads(run.trainmark("status", "latest", "--json").stdout)["members"]
+        assert [member["state"] for member in members] == ["queued", "queued"]
+        cancelled = run.trainmark("cancel", "latest")
+        assert cancelled.returncode == 0, cancelled.stderr
+        assert run.end()[0] == 130
+        shown = json.loads(run.trainmark("show", "latest", "--json").stdout)
+    finally:
+        cluster.run("scancel", other)
+    assert states(shown) == ["stopped", "stopped"]
+    assert all("somebody cancelled it (CANCELLED)" in member["reason"] for member in shown["members"])
+
+
+def test_where_slurm_does_not_answer_nothing_is_written(trainmark: Command, tmp_path: Path) -> None:
+    require_cluster()
+    for command in ("run", "preflight"):
+        launcher = ("--launcher", "slurm") if command == "run" else ()
+        done = trainmark(command, *launcher, "--site", str(SITE), SLURM_CONF=str(tmp_path / "none"))
+        assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
+        assert "Slurm does not answer here: " in done.stderr
+        assert "Run where `sinfo` works" in done.stderr
+    assert not (tmp_path / "runs").exists()
+
+
 def test_ctrl_c_leaves_the_jobs_alone_and_resume_collects_them_without_a_second_try(start_on_cluster: Start) -> None:
     run = start_on_cluster(*MEDIUM, "--members", "2", "--workers", "1")
     run.wait_for("run_start", member=0)
     run.process.terminate()
     code, _, errors = run.end()
     assert code == 130
-    assert "the jobs go on" in errors
+    assert "jobs that were submitted go on" in errors
     assert f"trainmark resume {run.folder}" in errors
     result = run.resume()
     assert [member["attempts"] for member in result["members"]] == [1, 1]

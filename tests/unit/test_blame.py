@@ -86,6 +86,13 @@ def test_what_mpirun_passes_on_of_a_full_disk_is_understood(tmp_path: Path) -> N
     assert explain_mpirun(folder, 2, 28).startswith("a rank ended: no space left where the run is stored")
 
 
+def test_an_mpirun_that_could_not_begin_is_quoted(tmp_path: Path) -> None:
+    (tmp_path / "mpirun.log").write_text("------\nssh: Could not resolve hostname n2\nORTE was unable to start\n")
+    told = explain_mpirun(attempt(tmp_path), 2, 255)
+    words = "mpirun ended with exit code 255: ssh: Could not resolve hostname n2"
+    assert told == f"{words} (log: {tmp_path / 'mpirun.log'})"
+
+
 def test_an_mpirun_that_ended_before_any_rank_began_is_named_with_its_log(tmp_path: Path) -> None:
     told = explain_mpirun(attempt(tmp_path), 2, 213)
     assert told == f"mpirun ended with exit code 213 (log: {tmp_path / 'mpirun.log'})"

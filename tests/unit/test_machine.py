@@ -108,6 +108,11 @@ def test_secrets_of_the_environment_are_not_recorded(monkeypatch: pytest.MonkeyP
     assert "secret" not in str(recorded_environment())
 
 
+def test_a_folder_without_storage_behind_it_is_no_place_for_files() -> None:
+    with pytest.raises(StorageError, match=r"/proc/runs is no place for files"):
+        check_space(Path("/proc/runs"), needed_bytes=1)
+
+
 def test_too_little_space_is_an_error_before_anything_is_written(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match=r"free, but this run writes about .*--runs-dir"):
         check_space(tmp_path / "not" / "there", needed_bytes=2**60)

@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 
 from tests.conftest import ROOT
 from trainmark.launch.slurm.ending import explain_end
-from trainmark.launch.slurm.judge import judge_node, judge_silence
+from trainmark.launch.slurm.judge import judge_count, judge_node, judge_silence
 from trainmark.launch.slurm.launcher import SlurmLauncher
-from trainmark.launch.slurm.queue import parse_job, parse_queue
+from trainmark.launch.slurm.node_report import report
+from trainmark.launch.slurm.queue import find_job, parse_job, parse_queue
 from trainmark.launch.slurm.script import allocation_script, array_script, job_name, member_script
 from trainmark.launch.slurm.shape import JobShape, check_shapes, shape_of_all, shape_of_member
 from trainmark.launch.slurm.submission import Submission, Task, read_submissions, write_submission
@@ -156,6 +157,14 @@ def test_the_queue_is_read_task_by_task() -> None:
     assert not found["13"].state.is_going_on
 
 
+def test_a_task_that_was_cancelled_before_it_had_a_number_is_found_by_its_array() -> None:
+    queue = parse_queue("2|CANCELLED||(null)|Resources\n7_0|RUNNING|n1|(null)|None\n7_[1-3]|CANCELLED||(null)|None\n")
+    for number, state in (("2_1", "CANCELLED"), ("7_0", "RUNNING"), ("7_2", "CANCELLED"), ("2", "CANCELLED")):
+        found = find_job(queue, number)
+        assert found is not None and found.state.state == state
+    assert find_job(queue, "71_2") is None and find_job(queue, "7") is None
+
+
 def test_the_controllers_last_word_is_understood() -> None:
     text = (
         "JobId=7 JobName=x UserId=me(1) JobState=NODE_FAIL Reason=NodeDown Dependency=(null) NodeList=n[2-3] NumNodes=2"
@@ -182,6 +191,29 @@ def test_the_number_of_a_job_can_be_lost_and_the_submission_still_be_known(tmp_p
     assert (taken.job_of(Task(5, 3)), submission.job_of(Task(5, 3))) == ("88_1", None)
     alone = Submission(3, (Task(0, 1), Task(1, 1)), is_array=False, job_id="9")
     assert alone.job_of(Task(1, 1)) == "9"
+
+
+def test_what_never_reached_slurm_was_no_try(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (record,) = records(CPU_SITE, 1, 1, path=str(tmp_path))
+    record.new_attempt()
+    write_submission(record.folder, Submission(1, (Task(0, 1),), is_array=True, job_id=None))
+    monkeypatch.setattr("trainmark.launch.slurm.launcher.read_queue", lambda name: {})  # Slurm has no such job
+    assert SlurmLauncher().adopt([record]) == []
+    assert record.folder.num_attempts(0) == 0
+    assert [each.gave_up for each in read_submissions(record.folder)] == [True]
+
+
+def test_local_storage_is_reported_as_a_run_would_find_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("NOSUCH", raising=False)
+    for local_storage, words in (
+        ("$NOSUCH/x", "the variable NOSUCH is not set"),
+        (f"{tmp_path}/x", "there is no folder"),
+    ):
+        told = report(tmp_path / "token", local_storage)["local_storage"]
+        assert words in told["error"]
+        assert not list(tmp_path.iterdir())
+    assert report(tmp_path / "token", str(tmp_path))["local_storage"]["error"] is None
 
 
 @pytest.fixture
@@ -217,6 +249,15 @@ def test_a_completion_record_counts_whatever_slurm_says(job: Underway) -> None:
 
 def test_a_job_that_slurm_has_forgotten_says_so(job: Underway) -> None:
     assert explain_end(job) == ("failed", "Slurm no longer knows job 5_0, and it left no completion record")
+
+
+def test_the_end_of_a_log_tells_of_a_program_that_could_not_start(job: Underway) -> None:
+    job.state = QueueState("5_0", "FAILED", "n1")
+    write_text(job.attempt.status, "127")
+    write_text(job.attempt.rank_log(0), "loading modules\nenv: 'python9': No such file or directory\n------\n\n")
+    log = job.attempt.rank_log(0)
+    said = f"env: 'python9': No such file or directory (log: {log})"
+    assert explain_end(job) == ("failed", f"Slurm's job 5_0 on n1: it failed (FAILED); {said}")
 
 
 @pytest.mark.parametrize(
@@ -285,6 +326,7 @@ def node(**changes: object) -> dict[str, object]:
         "saw_token": "abc",
         "wall_s": 100.2,
         "cores": 4,
+        "cores_of_node": 8,
         "limits": {"open files": 65536},
         "local_storage": None,
     }
@@ -310,6 +352,7 @@ def test_a_good_node_has_no_fault() -> None:
         ({"wall_s": 130.0}, "clock", "warning"),
         ({"cores": 8}, "cores of a task", "warning"),
         ({"cores": 2}, "cores of a task", "problem"),
+        ({"cores_of_node": 6}, "slots", "problem"),  # the site has two slots of four
         ({"limits": {"open files": 1024}}, "limit of open files", "warning"),
         (
             {"local_storage": {"folder": "/nvme", "free_bytes": 0, "error": "Permission denied"}},
@@ -322,6 +365,13 @@ def test_each_fault_of_a_node_is_found(changes: dict[str, object], what: str, ve
     found = verdicts(**changes)
     assert found.pop(what) == verdict
     assert set(found.values()) == {"good"}
+
+
+def test_a_group_of_more_nodes_than_slurm_has_is_a_problem() -> None:
+    group = CPU_SITE.groups[0]  # of four nodes
+    assert judge_count("group 1", group, {"n1", "n2", "n3", "n4"}).verdict == "good"
+    few = judge_count("group 1", group, {"n1"})
+    assert (few.verdict, few.found) == ("problem", "4 in the site file, but Slurm has 1")
 
 
 def test_a_job_that_never_came_to_its_turn_is_a_warning_and_one_that_broke_a_problem() -> None:

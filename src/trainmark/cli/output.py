@@ -63,10 +63,11 @@ def _fail_unless_complete(result: Result, run_path: Path) -> None:
     if result.state == "complete":
         return
     finished = sum(member.state == "finished" for member in result.members)
-    first = next(member for member in result.members if member.state != "finished")
+    first, *others = (member for member in result.members if member.state != "finished")
+    more = f" (and {len(others)} more, see above)" if others else ""
     raise RunFailedError(
-        f"{finished} of {len(result.members)} members finished; member {first.member} {first.state}: {first.reason}. "
-        f"If a setting is the cause, start a new run; else mend it and go on with: trainmark resume {run_path}"
+        f"{finished} of {len(result.members)} members finished; member {first.member} {first.state}: {first.reason}"
+        f"{more}. If a setting is the cause, start a new run; else mend it and go on with: trainmark resume {run_path}"
     )
 
 

@@ -28,5 +28,6 @@ def status(run: RunName = "latest", runs_dir: RunsDir = DEFAULT_RUNS_DIR, json: 
         print_json({"run_id": folder.run_id, "alive": alive, "members": [asdict(member) for member in members]})
         return
     console = result_console()
-    console.print(f"run {folder.run_id}: {'a launcher works on it' if alive else 'no launcher works on it'}")
+    idle = "all members finished" if all(each.state == "finished" for each in members) else "no launcher works on it"
+    console.print(f"run {folder.run_id}: {'a launcher works on it' if alive else idle}")
     console.print(progress_table(members))

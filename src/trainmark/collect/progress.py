@@ -102,6 +102,15 @@ def read_progress(folder: RunFolder, queue: Mapping[int, QueueState]) -> list[Me
     return [_as_queued(member, queue.get(member.member), is_watched=is_watched) for member in members]
 
 
+def mark_queued(members: list[MemberProgress], queue: Mapping[int, QueueState]) -> list[MemberProgress]:
+    """The members, of which those whose job waits in a scheduler's queue are queued."""
+    return [_as_queued(each, queue[each.member], is_watched=True) if _waits(each, queue) else each for each in members]
+
+
+def _waits(member: MemberProgress, queue: Mapping[int, QueueState]) -> bool:
+    return member.member in queue and queue[member.member].is_waiting
+
+
 def _as_queued(member: MemberProgress, job: QueueState | None, *, is_watched: bool) -> MemberProgress:
     if member.state == "failed" and job is not None and job.was_cancelled:  # its ranks only say that they were stopped
         return replace(member, state="stopped", seconds_left=None, job=job)

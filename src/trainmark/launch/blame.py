@@ -1,6 +1,7 @@
 """Which rank brought a member down, and why: when one dies, its peers soon fail too, and only the first one tells."""
 
 import signal
+from pathlib import Path
 
 from trainmark.spec.event import Event, read_events
 from trainmark.spec.exit_codes import DISK_FULL, FAILED, explain_exit
@@ -9,6 +10,7 @@ from trainmark.spec.run_folder import AttemptFolder
 # What a rank says when its peer has gone, or when it was told to end because of that: never the cause itself.
 LOST_PEER = ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "NCCL", "Gloo", "gloo")
 TOLD_TO_END = "stopped by SIGTERM"
+MOST_LETTERS = 200  # of a line that is quoted
 SIGNALLED = 128  # what a shell, and Open MPI's mpirun, add to the number of the signal that ended a program
 
 
@@ -32,6 +34,15 @@ def first_error(attempt: AttemptFolder, num_ranks: int) -> str | None:
     return f"rank {rank} failed: {event['error']} (log: {attempt.rank_log(rank)})"
 
 
+def lines_with_words(log: Path) -> list[str]:
+    """What a log says, without rules and empty lines; long lines are cut."""
+    try:
+        lines = log.read_text(errors="replace").splitlines()
+    except OSError:
+        return []
+    return [line.strip()[:MOST_LETTERS] for line in lines if any(letter.isalpha() for letter in line)]
+
+
 def explain_mpirun(attempt: AttemptFolder, num_ranks: int, exit_code: int | None) -> str:
     """One line: the rank that failed first, where only mpirun's own exit code is known; None: it had to be ended."""
     told = {rank: event for rank in range(num_ranks) if (event := _failure(attempt, rank))}
@@ -40,6 +51,8 @@ def explain_mpirun(attempt: AttemptFolder, num_ranks: int, exit_code: int | None
     if exit_code == DISK_FULL:  # then words could not be written, but mpirun passes on what a rank ended with
         return f"a rank ended: {explain_exit(DISK_FULL)} (log: {attempt.mpirun_log})"
     how = f"mpirun {explain_exit(exit_code)}" if exit_code else "mpirun went on and was ended"
+    if not any(_began(attempt, rank) for rank in range(num_ranks)):  # then mpirun's first words say why
+        how = ": ".join([how, *lines_with_words(attempt.mpirun_log)[:1]])
     silent = [rank for rank in range(num_ranks) if _began(attempt, rank) and rank not in told]
     if len(silent) != 1:
         who = f"ranks {', '.join(map(str, silent))} ended without a word; " if silent else ""

@@ -7,7 +7,7 @@ def outcome_of_stop(run_path: Path, *, jobs_go_on: bool) -> str:
     """What follows «Stopped by …»."""
     if jobs_go_on:
         return (
-            f"; the jobs go on. See them with: trainmark status {run_path}; stop them with: trainmark "
+            f"; jobs that were submitted go on. See them with: trainmark status {run_path}; stop them with: trainmark "
             f"cancel {run_path}; watch and collect with: trainmark resume {run_path}"
         )
     return f". Finished members are kept; go on with: trainmark resume {run_path}"

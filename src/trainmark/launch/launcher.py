@@ -25,6 +25,10 @@ class Launcher(Protocol):
         """Nothing, or an error if this launcher cannot start that plan here."""
         ...
 
+    def reach(self) -> None:
+        """Nothing, or an error if no job can be handed over from here at present; asked before anything is written."""
+        ...
+
     def script(self, record: JobRecord) -> str:
         """The job as a script that a person can read and run; pure."""
         ...
@@ -43,6 +47,10 @@ class Launcher(Protocol):
 
     def poll(self) -> list[JobRecord]:
         """The jobs that have ended since the last look; their ends are recorded."""
+        ...
+
+    def seen(self) -> dict[int, QueueState]:
+        """Where the jobs of members were at the last look, if there is a scheduler."""
         ...
 
     def num_running(self) -> int:

@@ -53,6 +53,9 @@ class ProcessLauncher:
         """Nothing, or an error if the plan cannot be started here."""
         self._starter.check(config, plan, site)
 
+    def reach(self) -> None:
+        """Nothing: this machine is here."""
+
     def script(self, record: JobRecord) -> str:
         """A script that trains the member by hand, as attempt 1, without waiting for other members."""
         return self._starter.script(record)
@@ -109,6 +112,10 @@ class ProcessLauncher:
                 tell_start([running.attempt for running in together], delay_s)
                 for running in together:
                     running.started = True
+
+    def seen(self) -> dict[int, QueueState]:
+        """Nothing: there is no scheduler."""
+        return {}
 
     def num_running(self) -> int:
         """Members whose processes run."""

@@ -21,7 +21,9 @@ def check_space(
 ) -> None:
     """Nothing, or an error before anything is written: the file system has less room than is needed."""
     existing = next(path for path in (folder, *folder.resolve().parents) if path.exists())
-    free = shutil.disk_usage(existing).free
+    total, _, free = shutil.disk_usage(existing)
+    if total == 0:  # /proc, /sys
+        raise StorageError(f"{folder} is no place for files: {existing} has no storage behind it. Name another folder.")
     if free < needed_bytes:
         raise StorageError(
             f"{folder} has {show_bytes(free)} free, but {what} {show_bytes(needed_bytes)}. "

@@ -45,8 +45,11 @@ def _queued(member: MemberProgress) -> tuple[str, str, str]:
 
 
 def count_states(members: list[MemberProgress]) -> str:
-    """`2 training, 5 waiting, 1 finished`."""
-    return ", ".join(f"{count} {state}" for state, count in Counter(member.state for member in members).items())
+    """`2 training, 5 waiting, 1 finished`; of queued ones, why."""
+    counts = Counter(member.state for member in members)
+    reasons = {member.job.reason for member in members if member.state == "queued" and member.job} - {""}
+    why = f" ({', '.join(sorted(reasons))})" if reasons else ""
+    return ", ".join(f"{count} {state}{why if state == 'queued' else ''}" for state, count in counts.items())
 
 
 def progress_line(members: list[MemberProgress]) -> str:

@@ -2,7 +2,7 @@
 
 from contextlib import suppress
 
-from trainmark.launch.blame import SIGNALLED, first_error
+from trainmark.launch.blame import SIGNALLED, first_error, lines_with_words
 from trainmark.launch.ends import End
 from trainmark.launch.slurm.queue import last_word
 from trainmark.launch.slurm.underway import Underway
@@ -36,7 +36,7 @@ def explain_end(job: Underway) -> tuple[End, str | None]:
     if job.state is not None and job.state.state in BY_SLURM_ALONE:
         return "failed", slurm if error is None else f"{slurm}; {error}"
     if error is None:
-        silent = _explain_exit(_exit_code(job))
+        silent = _explain_exit(_exit_code(job)) or _quote_log(job)
         return "failed", slurm if silent is None else f"{slurm}; {silent}"
     return "failed", error
 
@@ -50,6 +50,15 @@ def _exit_code(job: Underway) -> int | None:
     with suppress(SlurmUnreachableError):
         last = last_word(job.job_id)
         return last.exit_code if last else None
+    return None
+
+
+def _quote_log(job: Underway) -> str | None:
+    """The end of the first log in which there is something: a program that could not even start is told there."""
+    for rank in range(len(job.record.job.ranks)):
+        log = job.attempt.rank_log(rank)
+        if lines := lines_with_words(log):
+            return f"{lines[-1]} (log: {log})"
     return None
 
 

@@ -23,6 +23,7 @@ def judge_node(
     yield from _software(place, node, here)
     yield _clock(place, node, here)
     yield _cores(place, group, node)
+    yield _slots(place, group, node)
     yield _open_files(place, node)
     yield _space(f"{label}: free space for runs", here["free_bytes"])
     if node["local_storage"] is not None:
@@ -82,6 +83,22 @@ def _cores(place: str, group: NodeGroup, node: dict[str, Any]) -> Finding:
         f"{node['cores']}, but its slot has {wanted}",
         'If Slurm does not bind tasks to cores, set slurm.binding = "plan"; else correct the slots.',
     )
+
+
+def _slots(place: str, group: NodeGroup, node: dict[str, Any]) -> Finding:
+    what, wanted, there = f"{place}: slots", sum(len(slot.cores) for slot in group.slots), node["cores_of_node"]
+    if wanted <= there or group.shared_cores:
+        return Finding(what, "good", f"{len(group.slots)}, on {wanted} of {there} cores")
+    fix = "Correct the slots in the site file; `trainmark machine --draft-site` drafts them."
+    return Finding(what, "problem", f"{len(group.slots)} with {wanted} cores together, but the node has {there}", fix)
+
+
+def judge_count(label: str, group: NodeGroup, nodes: set[str]) -> Finding:
+    """The finding about the number of nodes that Slurm has for a group."""
+    if group.count <= len(nodes):
+        return Finding(f"{label}: nodes", "good", f"{group.count} of {len(nodes)}")
+    fix = "Correct count or names in the site file; jobs for more nodes than there are would wait for ever."
+    return Finding(f"{label}: nodes", "problem", f"{group.count} in the site file, but Slurm has {len(nodes)}", fix)
 
 
 def _open_files(place: str, node: dict[str, Any]) -> Finding:

@@ -1,12 +1,13 @@
 """Starts members as jobs of Slurm, which go on without this process, and follows them by one look at the queue."""
 
 import time
+from contextlib import suppress
 from dataclasses import replace
 
 from trainmark.launch.ends import End, record_end
 from trainmark.launch.slurm.ending import explain_end
 from trainmark.launch.slurm.header import escaped_output
-from trainmark.launch.slurm.queue import QueuedJob, max_array_size, read_queue
+from trainmark.launch.slurm.queue import QueuedJob, reach_slurm, read_queue
 from trainmark.launch.slurm.script import job_name, member_script, preview, submission_script
 from trainmark.launch.slurm.shape import check_shapes, shape_of_member
 from trainmark.launch.slurm.submission import Submission, Task, read_submissions, write_submission
@@ -41,6 +42,7 @@ class SlurmLauncher:
         self._wait_s = FIRST_POLL_S
         self._longest_wait_s = 15.0
         self._last_states: dict[str, str] = {}
+        self._most_in_array = 1
         self._silence: str | None = None  # why Slurm said nothing when last asked
 
     @property
@@ -52,6 +54,10 @@ class SlurmLauncher:
         """An error if Slurm could not be asked for the plan's members; Slurm itself is not asked."""
         check_shapes(plan, site, one_allocation=config.launch.allocation == "one")
         self._longest_wait_s = site.slurm.poll_s
+
+    def reach(self) -> None:
+        """An error if Slurm does not answer."""
+        self._most_in_array = reach_slurm()
 
     def script(self, record: JobRecord) -> str:
         """A batch script that trains the member."""
@@ -74,17 +80,11 @@ class SlurmLauncher:
         room = waiting[0].site.slurm.max_queued - len(self._underway)
         submitted: list[JobRecord] = []
         for part in _alike(waiting[: max(0, room)]):
-            for chunk in _chunks(part, self._most_in_array()):
+            for chunk in _chunks(part, self._most_in_array):
                 submitted += self._submit(chunk, is_array=True)
                 if self._unsent is not None or self.broken:
                     return submitted
         return submitted
-
-    def _most_in_array(self) -> int:
-        try:
-            return max(1, max_array_size())
-        except (SlurmUnreachableError, SlurmRefusedError):
-            return 1
 
     def _submit(self, records: list[JobRecord], *, is_array: bool) -> list[JobRecord]:
         """The records, if they are on their way; the submission is recorded before Slurm hears of it."""
@@ -157,6 +157,9 @@ class SlurmLauncher:
             return submission
         job_id = _find_job(folder, submission)
         known = submission.with_job(job_id) if job_id else replace(submission, gave_up=True)
+        for task in known.tasks if known.gave_up else ():
+            with suppress(OSError):  # what never reached Slurm was no try
+                folder.attempt(task.member, task.attempt).path.rmdir()
         write_submission(folder, known)
         return known
 
@@ -191,6 +194,10 @@ class SlurmLauncher:
             facts |= {"slurm_state": each.state.state, "nodes": each.state.nodes}
         record_end(each.record, each.attempt, state, reason, **facts)
         self._underway.remove(each)
+
+    def seen(self) -> dict[int, QueueState]:
+        """The state of each job under way, as Slurm last told it."""
+        return {each.record.job.member: each.state for each in self._underway if each.state is not None}
 
     def num_running(self) -> int:
         """Members that wait or run in Slurm."""

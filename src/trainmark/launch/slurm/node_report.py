@@ -10,8 +10,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+from trainmark.machine.local_storage import own_folder
 from trainmark.machine.software import describe_software
 from trainmark.machine.topology import read_topology
+from trainmark.spec.errors import StorageError
 from trainmark.spec.files import write_json
 
 LIMITS = {
@@ -31,19 +33,18 @@ def report(token: Path, local_storage: str | None) -> dict[str, Any]:
         "wall_s": time.time(),
         "cores": len(read_topology().cores),
         "limits": {name: resource.getrlimit(number)[0] for name, number in LIMITS.items()},
-        "local_storage": None if local_storage is None else _storage(Path(os.path.expandvars(local_storage))),
+        "cores_of_node": os.cpu_count(),
+        "local_storage": None if local_storage is None else _storage(local_storage),
     }
 
 
-def _storage(folder: Path) -> dict[str, Any]:
-    probe = folder / f".trainmark-{os.getpid()}"
+def _storage(local_storage: str) -> dict[str, Any]:
+    """As a run would find it."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        probe.write_text("")
-        probe.unlink()
+        folder = own_folder(local_storage, instead="Correct it in the site file")
         return {"folder": str(folder), "free_bytes": shutil.disk_usage(folder).free, "error": None}
-    except OSError as error:
-        return {"folder": str(folder), "free_bytes": 0, "error": error.strerror or str(error)}
+    except (StorageError, OSError) as error:
+        return {"folder": local_storage, "free_bytes": 0, "error": str(error)}
 
 
 def main(argv: list[str] | None = None) -> None:

@@ -11,8 +11,8 @@ from typing import Any
 
 from trainmark.launch.commands import as_comment
 from trainmark.launch.slurm.header import escaped_output, header_lines
-from trainmark.launch.slurm.judge import judge_node, judge_silence
-from trainmark.launch.slurm.queue import last_word, read_queue
+from trainmark.launch.slurm.judge import judge_count, judge_node, judge_silence
+from trainmark.launch.slurm.queue import last_word, reach_slurm, read_queue
 from trainmark.launch.slurm.shape import JobShape
 from trainmark.machine.slurm.programs import SlurmRefusedError, call
 from trainmark.machine.software import describe_software
@@ -27,6 +27,7 @@ SEEN_WITHIN_S = 10.0  # how long the report of a job that has ended may take to 
 
 def preflight(site: Site, runs_dir: Path, patience_s: float, say: Callable[[str], None]) -> list[Finding]:
     """What a small job on each group of nodes found; jobs that do not start in time are cancelled."""
+    reach_slurm()
     folder = runs_dir.resolve() / f".preflight-{secrets.token_hex(4)}"
     folder.mkdir(parents=True)
     try:
@@ -43,6 +44,7 @@ def _group(
     site: Site, group: NodeGroup, folder: Path, number: int, patience_s: float, say: Callable[[str], None]
 ) -> Iterator[Finding]:
     label = f"group {number + 1}" + (f" ({group.partition})" if group.partition else "")
+    yield judge_count(label, group, _nodes_of(group))
     token, report = folder / f"token-{number}", folder / f"report-{number}.json"
     write_text(token, secrets.token_hex(8))
     script = folder / f"job-{number}.sh"
@@ -51,7 +53,10 @@ def _group(
         job_id = call("sbatch", "--parsable", f"--output={escaped_output(folder / f'out-{number}')}", str(script))
     except SlurmRefusedError as error:
         yield Finding(
-            f"{label}: submission", "problem", str(error), "Correct partition, account and options in the site file."
+            f"{label}: submission",
+            "problem",
+            str(error),
+            "Correct the group, account and options in the site file.",
         )
         return
     job_id = job_id.strip().split(";")[0]
@@ -68,6 +73,12 @@ def _group(
         "free_bytes": shutil.disk_usage(folder).free,
     }
     yield from judge_node(label, group, answer, here, token.read_text())
+
+
+def _nodes_of(group: NodeGroup) -> set[str]:
+    """The nodes that Slurm has in the group's partition, or at all."""
+    partition = [f"--partition={group.partition}"] if group.partition else []
+    return set(call("sinfo", "--noheader", "--Node", "--format=%N", *partition).split())
 
 
 def _wait(report: Path, job_id: str, job_name: str, patience_s: float) -> dict[str, Any] | None:

@@ -3,7 +3,7 @@
 import re
 from typing import NamedTuple
 
-from trainmark.machine.slurm.programs import SlurmMissingError, SlurmRefusedError, call
+from trainmark.machine.slurm.programs import SlurmMissingError, SlurmRefusedError, SlurmUnreachableError, call, last_of
 from trainmark.spec.queue import QueueState
 
 SEPARATOR = "|"
@@ -33,6 +33,14 @@ def parse_queue(text: str) -> dict[str, QueuedJob]:
             number, state, nodes, comment, reason = words
             found[number] = QueuedJob(QueueState(number, state, nodes, "" if reason == "None" else reason), comment)
     return found
+
+
+def find_job(queue: dict[str, QueuedJob], job_id: str) -> QueuedJob | None:
+    """A job, or the rest of an array that was cancelled before this task of it had a number of its own."""
+    if job_id in queue:
+        return queue[job_id]
+    array, _, task = job_id.partition("_")
+    return next((job for number, job in queue.items() if task and number.partition("_[")[0] == array), None)
 
 
 def last_word(job_id: str) -> QueueState | None:
@@ -83,7 +91,13 @@ def _code(text: str) -> int | None:
     return int(first) if first.isdigit() else None
 
 
-def max_array_size() -> int:
-    """One more than the largest task number of an array."""
-    found = re.search(r"MaxArraySize\s*=\s*(\d+)", call("scontrol", "show", "config"))
-    return int(found[1]) if found else 1
+def reach_slurm() -> int:
+    """The most tasks of an array; an error if Slurm does not answer."""
+    try:
+        found = re.search(r"MaxArraySize\s*=\s*(\d+)", call("scontrol", "show", "config"))
+    except (SlurmUnreachableError, SlurmRefusedError) as error:
+        raise SlurmUnreachableError(
+            f"Slurm does not answer here: {last_of(error)}. Run where `sinfo` works: on a login node, with SLURM_CONF "
+            "set where that is needed; if its controller is away, try again later."
+        ) from None
+    return max(1, int(found[1])) if found else 1

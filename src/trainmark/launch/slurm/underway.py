@@ -5,7 +5,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from trainmark.launch.slurm.queue import QueuedJob, last_word
+from trainmark.launch.slurm.queue import QueuedJob, find_job, last_word
 from trainmark.machine.late_files import DELAY_S, look_afresh
 from trainmark.machine.slurm.programs import SlurmUnreachableError
 from trainmark.spec.job_record import JobRecord
@@ -31,7 +31,7 @@ class Underway:
         """Takes in what the queue says; None: it said nothing."""
         if queue is None:
             return
-        job = queue.get(self.job_id)
+        job = find_job(queue, self.job_id)
         if job is None and (self.state is None or self.state.is_going_on):
             try:
                 self.state = last_word(self.job_id)

@@ -1,6 +1,5 @@
 """A cluster's site, drafted from what Slurm says about its nodes, partitions and settings."""
 
-import re
 from typing import Literal, NamedTuple
 
 from trainmark.machine.site_draft import Draft
@@ -8,7 +7,7 @@ from trainmark.machine.slurm.groups import AlikeNodes, Here, alike_nodes, as_nod
 from trainmark.machine.slurm.nodes import SlurmNode, read_nodes
 from trainmark.machine.slurm.notes import count_states, group_notes
 from trainmark.machine.slurm.partitions import read_partitions
-from trainmark.machine.slurm.programs import SlurmRefusedError, SlurmUnreachableError, call
+from trainmark.machine.slurm.programs import SlurmRefusedError, SlurmUnreachableError, call, last_of
 from trainmark.machine.slurm.settings import SlurmSettings, read_settings
 from trainmark.spec.errors import PlanError
 from trainmark.spec.site import Site
@@ -17,7 +16,6 @@ from trainmark.spec.words import FOLDER, PLAIN
 
 ALONE = "To describe this machine alone: trainmark machine --draft-site --no-slurm."
 SEVERAL_GROUPS = "A run uses all groups: keep those whose nodes should take part, and remove the others."
-MOST_LETTERS_OF_ERRORS = 300
 
 
 class SlurmText(NamedTuple):
@@ -38,19 +36,14 @@ def ask_slurm() -> SlurmText:
         )
     except SlurmUnreachableError as error:
         raise SlurmUnreachableError(
-            f"Slurm's controller does not answer: {_short(error)}. Try again when `sinfo` shows the partitions. {ALONE}"
+            f"Slurm's controller does not answer: {last_of(error)}. Try again when `sinfo` shows the partitions. "
+            f"{ALONE}"
         ) from None
     except SlurmRefusedError as error:
         raise SlurmRefusedError(
-            f"Slurm cannot be asked for its nodes: {_short(error)}. Run where `sinfo` works: on a login node, with the "
-            f"module of Slurm loaded or SLURM_CONF set. {ALONE}"
+            f"Slurm cannot be asked for its nodes: {last_of(error)}. Run where `sinfo` works: on a login node, with "
+            f"the module of Slurm loaded or SLURM_CONF set. {ALONE}"
         ) from None
-
-
-def _short(error: Exception) -> str:
-    """The last of the errors that a program printed, which is the one that stopped it."""
-    last = re.split(r"\w+: (?:error|fatal): ", str(error))[-1]
-    return last.removesuffix("Try again later.").rstrip(". ")[:MOST_LETTERS_OF_ERRORS]
 
 
 def draft_cluster(text: SlurmText, here: Here | None = None) -> Draft:

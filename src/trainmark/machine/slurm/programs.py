@@ -1,10 +1,12 @@
 """Slurm's programs, called with lists of words; what they answer, or why they do not."""
 
+import re
 import subprocess
 
 from trainmark.spec.errors import PlanError, RunFailedError
 
 TIMEOUT_S = 60.0
+MOST_LETTERS = 200  # of an error that is quoted
 
 # What the programs say while the controller restarts or is too busy: later it will answer.
 PASSING = (
@@ -46,7 +48,19 @@ def call(*words: str) -> str:
         raise SlurmUnreachableError(f"{words[0]} did not answer within {TIMEOUT_S:.0f} s. Try again later.") from None
     if done.returncode == 0:
         return done.stdout
-    said = " ".join(done.stderr.split()) or f"{words[0]} ended with exit code {done.returncode}"
+    said = _in_one_line(done.stderr) or f"{words[0]} ended with exit code {done.returncode}"
     if any(word in said for word in PASSING):
         raise SlurmUnreachableError(said)
     raise SlurmRefusedError(said)
+
+
+def _in_one_line(text: str) -> str:
+    """What a program said, without its name and "error" before each line."""
+    lines = [re.sub(r"^\s*\w+: (error|fatal): ", "", line).strip() for line in text.splitlines()]
+    return "; ".join(dict.fromkeys(line for line in lines if line))
+
+
+def last_of(error: Exception) -> str:
+    """The last of the errors that a program printed, which is the one that stopped it."""
+    last = str(error).rpartition("; ")[2]
+    return last.removesuffix("Try again later.").rstrip(". ")[:MOST_LETTERS]
