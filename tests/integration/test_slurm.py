@@ -52,7 +52,7 @@ def test_members_of_two_workers_span_nodes_and_start_together_in_one_allocation(
 
 
 def test_status_cancel_and_resume_work_from_another_shell_after_the_submitter_died(start_on_cluster: Start) -> None:
-    run = start_on_cluster(*MEDIUM, "--members", "2", "--workers", "1", "--set", "train.epochs=12")
+    run = start_on_cluster(*MEDIUM, "--members", "2", "--workers", "1", "--set", "train.epochs=24")
     run.wait_for("epoch_stop", member=0)
     run.process.kill()
     run.process.wait()
@@ -97,9 +97,10 @@ def test_members_that_wait_in_the_queue_say_why_and_are_stopped_by_cancel(
 
 def test_where_slurm_does_not_answer_nothing_is_written(trainmark: Command, tmp_path: Path) -> None:
     require_cluster()
+    (tmp_path / "slurm.conf").write_text("nonsense\n")
     for command in ("run", "preflight"):
         launcher = ("--launcher", "slurm") if command == "run" else ()
-        done = trainmark(command, *launcher, "--site", str(SITE), SLURM_CONF=str(tmp_path / "none"))
+        done = trainmark(command, *launcher, "--site", str(SITE), SLURM_CONF=str(tmp_path / "slurm.conf"))
         assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
         assert "Slurm does not answer here: " in done.stderr
         assert "Run where `sinfo` works" in done.stderr

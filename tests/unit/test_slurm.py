@@ -275,12 +275,15 @@ def test_the_end_of_a_log_tells_of_a_program_that_could_not_start(job: Underway)
 def test_the_exit_code_tells_of_ranks_that_could_not(job: Underway, status: str, words: str) -> None:
     job.state = QueueState("5_0", "FAILED", "n1")
     write_text(job.attempt.status, status)
+    if status == "28":  # whether the rank had room for its own words or not
+        write_text(job.attempt.rank_events(0), '{"kind": "failed", "error": "OSError: [Errno 28]", "wall_s": 1}\n')
     assert explain_end(job) == ("failed", f"Slurm's job 5_0 on n1: it failed (FAILED){words}")
 
 
 def test_a_ranks_own_error_is_told_first(job: Underway) -> None:
     write_text(job.attempt.rank_events(0), '{"kind": "failed", "error": "ValueError: no", "wall_s": 1}\n{"kind": "ste')
     job.state = QueueState("5_0", "FAILED", "n1")
+    write_text(job.attempt.status, "1")
     assert explain_end(job)[1] == f"rank 0 failed: ValueError: no (log: {job.attempt.rank_log(0)})"
 
 

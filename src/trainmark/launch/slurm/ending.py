@@ -35,10 +35,11 @@ def explain_end(job: Underway) -> tuple[End, str | None]:
     error = first_error(job.attempt, len(job.record.job.ranks))
     if job.state is not None and job.state.state in BY_SLURM_ALONE:
         return "failed", slurm if error is None else f"{slurm}; {error}"
-    if error is None:
-        silent = _explain_exit(_exit_code(job)) or _quote_log(job)
-        return "failed", slurm if silent is None else f"{slurm}; {silent}"
-    return "failed", error
+    code = _exit_code(job)
+    if error is not None and code != DISK_FULL:  # on a full disk it depends on some bytes whether a rank can say so
+        return "failed", error
+    why = _explain_exit(code) or _quote_log(job)
+    return "failed", slurm if why is None else f"{slurm}; {why}"
 
 
 def _exit_code(job: Underway) -> int | None:
