@@ -17,7 +17,7 @@ Start = Callable[..., ClusterRun]
 
 
 def test_four_members_train_as_one_array_and_as_they_would_on_one_machine(
-    start_on_cluster: Start, trainmark: Command
+    start_on_cluster: Start, warm_trainmark: Command
 ) -> None:
     run = start_on_cluster(*SMALL, "--members", "4", "--workers", "1")
     code, result, errors = run.end()
@@ -29,7 +29,7 @@ def test_four_members_train_as_one_array_and_as_they_would_on_one_machine(
     assert {event["host"] for event in started} <= {"n1", "n2", "n3", "n4"}
     assert all(event["affinity"]["verified"] for event in started)
     assert [member["exit"]["job_id"] for member in result["members"]] == [run.job_of(member) for member in range(4)]
-    local = trainmark("run", *SMALL, "--members", "1", "--runs-dir", "local", "--json")
+    local = warm_trainmark("run", *SMALL, "--members", "1", "--runs-dir", "local", "--json")
     assert local.returncode == 0, local.stderr
     (local_run,) = (run.runs.parent / "local").glob("*/plan.json")
     assert losses_of(run.folder) == losses_of(local_run.parent)
