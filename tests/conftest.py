@@ -6,19 +6,18 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import settings
 
 from tests.cluster import Cluster
 from tests.cluster.fixture import require_cluster
+from tests.cluster.runs import SITE, ClusterRun
+from tests.local_runs import LocalRun
 from tests.two_cores import on_two_cores
 from tests.waiting import PATIENCE_S
 from tests.warm import WarmProcess
-
-if TYPE_CHECKING:
-    from tests.cluster.runs import ClusterRun
 
 # Test files run two at a time, on as few as two cores: threads that wait for each other there wait long.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -84,6 +83,21 @@ def run_small(warm_trainmark: Command) -> Callable[..., dict[str, Any]]:
     return run
 
 
+@pytest.fixture
+def start_here(tmp_path: Path) -> Iterator[Callable[..., LocalRun]]:
+    """Starts runs on this machine in the background; what is left of them ends with the test."""
+    started: list[LocalRun] = []
+
+    def begin(*arguments: str, warm: bool = True) -> LocalRun:
+        started.append(LocalRun(tmp_path, *arguments, warm=warm))
+        return started[-1]
+
+    yield begin
+    for run in started:
+        run.process.kill()
+        run.process.wait()
+
+
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A running Slurm cluster of four nodes, which the tests of a file share; skipped where none can run."""
@@ -93,10 +107,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def start_on_cluster(cluster: Cluster, tmp_path: Path) -> Iterator[Callable[..., "ClusterRun"]]:
+def start_on_cluster(cluster: Cluster, tmp_path: Path) -> Iterator[Callable[..., ClusterRun]]:
     """Starts runs on the cluster in the background; what is left of them ends with the test."""
-    from tests.cluster.runs import SITE, ClusterRun
-
     started: list[ClusterRun] = []
 
     def begin(*arguments: str, site: Path = SITE, folder: Path = tmp_path) -> ClusterRun:
@@ -106,19 +118,3 @@ def start_on_cluster(cluster: Cluster, tmp_path: Path) -> Iterator[Callable[...,
     yield begin
     for run in started:
         run.stop()
-
-
-def events_of(run_dir: Path, member: int = 0, attempt: int = 1, rank: int = 0) -> list[dict[str, Any]]:
-    """The events of one rank of a stored run."""
-    path = run_dir / "events" / f"{member:04d}" / f"attempt-{attempt}" / f"rank-{rank}.jsonl"
-    return [json.loads(line) for line in path.read_text().splitlines()]
-
-
-def losses_of(run_dir: Path, member: int = 0, attempt: int = 1, rank: int = 0) -> list[float]:
-    """Every step's loss of one rank of a member."""
-    return [
-        loss
-        for event in events_of(run_dir, member, attempt, rank)
-        if event["kind"] == "steps"
-        for loss in event["loss"]
-    ]

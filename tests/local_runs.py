@@ -9,7 +9,7 @@ from typing import Any
 
 import psutil
 
-from tests.conftest import events_of
+from tests.run_events import events_of
 from tests.two_cores import on_two_cores
 from tests.waiting import PATIENCE_S, wait_until
 from tests.warm import WarmProcess

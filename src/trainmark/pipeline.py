@@ -58,7 +58,8 @@ def resume(folder: RunFolder, watch: Watch, making: Progress) -> Result:
     config, plan, site = read_stored(folder)
     launcher: Launcher = LAUNCHERS.load(config.launch.launcher)()
     launcher.check(config, plan, site)
-    launcher.reach()
+    if _missing(folder, config, plan, site):  # finished members are collected wherever the folder lies
+        launcher.reach()
     make_missing(config, folder.path.parent, making)
     return train(config, plan, site, folder, launcher, watch)
 
@@ -113,8 +114,7 @@ def launch(config: RunConfig, plan: Plan, site: Site, folder: RunFolder, launche
     """Every member that has no completion record yet has been tried again."""
     keep_reserve(folder.reserve("exit"))
     keep_reserve(folder.reserve("result"))
-    records = [JobRecord(folder, config, site, job) for job in plan.jobs]
-    missing = [record for record in records if not record.is_finished()]
+    missing = _missing(folder, config, plan, site)
     reader = ProgressReader(folder, config, plan)
     with stoppable(outcome_of_stop(folder.path, jobs_go_on=launcher.outlives_us)):
         run_jobs(launcher, missing, lambda: watch(folder, lambda: mark_queued(reader.read(), launcher.seen())))
@@ -133,8 +133,7 @@ def cancel(folder: RunFolder) -> bool:
     was_worked_on = stop_worker(folder)
     if not launcher.outlives_us:
         return was_worked_on
-    records = [JobRecord(folder, config, site, job) for job in plan.jobs]
-    going_on = launcher.adopt([record for record in records if not record.is_finished()])
+    going_on = launcher.adopt(_missing(folder, config, plan, site))
     launcher.cancel()
     return was_worked_on or bool(going_on)
 
@@ -144,6 +143,10 @@ def collect(folder: RunFolder) -> Result:
     result = build_result(folder)
     write_from_reserve(folder.reserve("result"), lambda: write_text(folder.result, result.as_json()))
     return result
+
+
+def _missing(folder: RunFolder, config: RunConfig, plan: Plan, site: Site) -> list[JobRecord]:
+    return [each for job in plan.jobs if not (each := JobRecord(folder, config, site, job)).is_finished()]
 
 
 def _origin(config: RunConfig, facts: DataFacts) -> dict[str, object]:

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from tests.cluster.cluster import Cluster
-from tests.conftest import ROOT, events_of
+from tests.run_events import events_of
 from tests.waiting import PATIENCE_S, wait_until
 
-SITE = ROOT / "tests" / "cluster" / "site.toml"
-ONE_SLOT_SITE = ROOT / "tests" / "cluster" / "one-slot.toml"
+SITE = Path(__file__).with_name("site.toml")
+ONE_SLOT_SITE = Path(__file__).with_name("one-slot.toml")
 
 # Six epochs of about a second: long enough to be disturbed.
 MEDIUM = [

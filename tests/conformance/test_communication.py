@@ -73,7 +73,7 @@ WEIGHT_CASES = [case for case in CASES if not joins_gradients(case[0])]
 # The other formats keep nothing from one step to the next.
 MEMORY_CASES = [case for case in GRADIENT_CASES if case[1] not in ("fp32", "fp16", "bf16")]
 SIZES = (2, 4, 6, 8)
-SIZES_OVER_MPI = (3, 4)  # each is an mpirun of its own, whose processes share no imports
+SIZES_OVER_MPI = (2, 3, 4)  # each is an mpirun of its own, whose processes share no imports
 SIZED_GRADIENT_CASES = [
     (size, *case) for case in GRADIENT_CASES for size in (SIZES_OVER_MPI if case[0] == "mpi" else SIZES)
 ]

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import SMALL, Command, losses_of
+from tests.conftest import SMALL, Command
+from tests.run_events import losses_of
 from trainmark.machine.accelerators import find_accelerators
 from trainmark.spec.registries import PRECISIONS
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import Command, events_of
+from tests.conftest import Command
+from tests.run_events import events_of
 
 SMALL = [
     *("--set", "train.epochs=2", "--set", "measure.ceiling_seconds=0.01", "--set", "train.batch_size=4"),

@@ -12,25 +12,14 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import Command, events_of, losses_of
+from tests.conftest import Command
 from tests.local_runs import MEDIUM, LocalRun, is_running
+from tests.run_events import events_of, losses_of
 from tests.small_disk import fill, small_disk_on
 from tests.two_cores import on_two_cores
 from tests.waiting import wait_until
 
-
-@pytest.fixture
-def start(tmp_path: Path) -> Iterator[Callable[..., LocalRun]]:
-    started: list[LocalRun] = []
-
-    def begin(*arguments: str, warm: bool = True) -> LocalRun:
-        started.append(LocalRun(tmp_path, *arguments, warm=warm))
-        return started[-1]
-
-    yield begin
-    for run in started:
-        run.process.kill()
-        run.process.wait()
+Start = Callable[..., LocalRun]
 
 
 def shown(warm_trainmark: Command, folder: Path) -> dict[str, Any]:
@@ -50,8 +39,8 @@ def resumed(warm_trainmark: Command, folder: Path) -> dict[str, Any]:
     return result
 
 
-def test_a_killed_rank_fails_its_member_alone(start: Callable[..., LocalRun], warm_trainmark: Command) -> None:
-    run = start("--members", "2")
+def test_a_killed_rank_fails_its_member_alone(start_here: Start, warm_trainmark: Command) -> None:
+    run = start_here("--members", "2")
     run.wait_for("epoch_stop", member=1)
     os.kill(run.pid(member=1), signal.SIGKILL)
     code, errors = run.end()
@@ -67,8 +56,8 @@ def test_a_killed_rank_fails_its_member_alone(start: Callable[..., LocalRun], wa
     assert again["metrics"]["quality_ensemble"]["detail"] == {"members": 2, "of_members": 2}
 
 
-def test_a_killed_worker_ends_its_peers_within_seconds(start: Callable[..., LocalRun]) -> None:
-    run = start("--members", "1", "--workers", "2")
+def test_a_killed_worker_ends_its_peers_within_seconds(start_here: Start) -> None:
+    run = start_here("--members", "1", "--workers", "2")
     run.wait_for("epoch_stop", rank=1)
     os.kill(run.pid(0, rank=1), signal.SIGKILL)
     killed = time.monotonic()
@@ -78,10 +67,8 @@ def test_a_killed_worker_ends_its_peers_within_seconds(start: Callable[..., Loca
     assert "member 0 failed: rank 1 killed by signal 9 (SIGKILL)" in errors
 
 
-def test_a_killed_launcher_leaves_no_orphans_and_a_folder_to_resume(
-    start: Callable[..., LocalRun], warm_trainmark: Command
-) -> None:
-    run = start("--members", "3", warm=False)
+def test_a_killed_launcher_leaves_no_orphans_and_a_folder_to_resume(start_here: Start, warm_trainmark: Command) -> None:
+    run = start_here("--members", "3", warm=False)
     # Lanes differ in speed under load: member 2 waits, so that it cannot finish before member 1.
     run.wait_for("checkpoint", member=2)
     os.kill(run.pid(2), signal.SIGSTOP)
@@ -103,9 +90,9 @@ def test_a_killed_launcher_leaves_no_orphans_and_a_folder_to_resume(
 
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_run_stops_within_seconds_and_resumes_to_the_same_losses(
-    start: Callable[..., LocalRun], warm_trainmark: Command, signum: signal.Signals
+    start_here: Start, warm_trainmark: Command, signum: signal.Signals
 ) -> None:
-    run = start("--members", "2")
+    run = start_here("--members", "2")
     run.wait_for("checkpoint", member=0)
     pids = [run.pid(member) for member in range(2)]
     run.process.send_signal(signum)
@@ -123,7 +110,7 @@ def test_an_interrupted_run_stops_within_seconds_and_resumes_to_the_same_losses(
     assert "finished, restarted" in text and "member 0 was restarted from a checkpoint: its figures cover only" in text
 
     disturbed = run.folder
-    assert start("--members", "2").end()[0] == 0
+    assert start_here("--members", "2").end()[0] == 0
     undisturbed = next(path for path in run.runs.iterdir() if path != disturbed)
     for member in range(2):
         again, straight = losses_of(disturbed, member, attempt=2), losses_of(undisturbed, member)
@@ -133,11 +120,11 @@ def test_an_interrupted_run_stops_within_seconds_and_resumes_to_the_same_losses(
 
 
 def test_two_workers_killed_within_an_epoch_resume_to_the_same_losses(
-    start: Callable[..., LocalRun], warm_trainmark: Command
+    start_here: Start, warm_trainmark: Command
 ) -> None:
     together = ("--members", "1", "--workers", "2", "--set", "launch.checkpoint_steps=7")
     together += ("--set", "train.communication_precision=int8")  # errors of compression must survive as well
-    run = start(*together)
+    run = start_here(*together)
     run.wait_for("checkpoint")
     os.kill(run.pid(0, rank=1), signal.SIGKILL)
     assert run.end()[0] == 1
@@ -146,7 +133,7 @@ def test_two_workers_killed_within_an_epoch_resume_to_the_same_losses(
     assert after["step"] % 7 == 0
 
     disturbed = run.folder
-    assert start(*together).end()[0] == 0
+    assert start_here(*together).end()[0] == 0
     undisturbed = next(path for path in run.runs.iterdir() if path != disturbed)
     for rank in (0, 1):
         straight = losses_of(undisturbed, rank=rank)
@@ -161,10 +148,10 @@ def test_a_reader_of_the_progress_that_goes_away_does_not_end_the_run(tmp_path: 
     assert json.loads((folder / "result.json").read_text())["state"] == "complete"
 
 
-def test_a_run_under_nohup_outlives_its_terminal(start: Callable[..., LocalRun], tmp_path: Path) -> None:
+def test_a_run_under_nohup_outlives_its_terminal(start_here: Start, tmp_path: Path) -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does, and children inherit it
     try:
-        run = start("--members", "1", "--set", "train.epochs=2", warm=False)
+        run = start_here("--members", "1", "--set", "train.epochs=2", warm=False)
     finally:
         signal.signal(signal.SIGHUP, before)
     run.wait_for("run_start")
@@ -172,8 +159,8 @@ def test_a_run_under_nohup_outlives_its_terminal(start: Callable[..., LocalRun],
     assert run.end()[0] == 0
 
 
-def test_a_run_is_worked_on_by_one_launcher_at_a_time(start: Callable[..., LocalRun], warm_trainmark: Command) -> None:
-    run = start("--members", "1", "--set", "train.epochs=1000")
+def test_a_run_is_worked_on_by_one_launcher_at_a_time(start_here: Start, warm_trainmark: Command) -> None:
+    run = start_here("--members", "1", "--set", "train.epochs=1000")
     run.wait_for("run_start")
     done = warm_trainmark("resume", str(run.folder))
     assert done.returncode == 1
@@ -193,9 +180,9 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_a_full_disk_leaves_a_clear_message_and_the_finished_members(
-    start: Callable[..., LocalRun], warm_trainmark: Command, small_disk: Path
+    start_here: Start, warm_trainmark: Command, small_disk: Path
 ) -> None:
-    run = start("--members", "4")
+    run = start_here("--members", "4")
     # Lanes differ in speed under load: member 2 waits, so that it cannot finish before member 3 has begun.
     run.wait_for("checkpoint", member=2)
     os.kill(run.pid(2), signal.SIGSTOP)

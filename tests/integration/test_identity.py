@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.conftest import events_of, losses_of
+from tests.run_events import events_of, losses_of
 from tests.two_cores import CORES
 from trainmark.launch.local import launcher
 from trainmark.pipeline import stage

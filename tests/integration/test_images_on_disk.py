@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Command, losses_of
+from tests.conftest import Command
+from tests.run_events import losses_of
 
 # A small model on small images, so that little but reading takes time.
 SMALL = [

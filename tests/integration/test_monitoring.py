@@ -9,7 +9,8 @@ import pytest
 
 from tests.cluster.cluster import Cluster
 from tests.cluster.runs import ONE_SLOT_SITE, ClusterRun
-from tests.conftest import SMALL, events_of
+from tests.conftest import SMALL
+from tests.run_events import events_of
 from trainmark.machine.sockets import tcp_bytes_sent
 
 RunSmall = Callable[..., dict[str, Any]]

@@ -5,7 +5,8 @@ import os
 import shlex
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,10 @@ import pytest
 
 from tests.by_mpi import AS_ROOT, hydras_environment, require_mpirun
 from tests.cluster import Cluster
-from tests.conftest import SMALL, Command, events_of, losses_of
+from tests.conftest import SMALL, Command
 from tests.integration.test_engine import CROWDED
 from tests.local_runs import LocalRun, is_running
+from tests.run_events import events_of, losses_of
 from tests.waiting import PATIENCE_S, wait_until
 from tests.warm import WarmProcess
 
@@ -132,17 +134,9 @@ def test_an_mpirun_of_another_library_than_mpi4pys_is_told_from_ranks_that_are_a
 
 
 @pytest.fixture
-def start(tmp_path: Path) -> Iterator[Callable[..., LocalRun]]:
-    started: list[LocalRun] = []
-
-    def begin(*arguments: str) -> LocalRun:
-        started.append(LocalRun(tmp_path, "--launcher", "mpi", *arguments, warm=False))
-        return started[-1]
-
-    yield begin
-    for run in started:
-        run.process.kill()
-        run.process.wait()
+def start(start_here: Callable[..., LocalRun]) -> Callable[..., LocalRun]:
+    """Starts runs by mpirun."""
+    return partial(start_here, "--launcher", "mpi", warm=False)
 
 
 def processes_of(run: LocalRun, workers: int) -> tuple[list[int], int]:

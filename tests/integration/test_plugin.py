@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT, Command, losses_of
+from tests.conftest import ROOT, Command
+from tests.run_events import losses_of
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from tests.conftest import Command, events_of
+from tests.conftest import Command
+from tests.run_events import events_of
 
 RunSmall = Callable[..., dict[str, Any]]
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import SMALL, Command, events_of, losses_of
+from tests.conftest import SMALL, Command
+from tests.run_events import events_of, losses_of
 from trainmark.spec.registries import METRICS
 from trainmark.spec.result import Result
 

@@ -10,7 +10,8 @@ from benchmarks.slurm_overhead import measure, write_counters, write_site
 from tests.cluster.cluster import Cluster
 from tests.cluster.fixture import require_cluster
 from tests.cluster.runs import MEDIUM, ONE_SLOT_SITE, SITE, ClusterRun, states
-from tests.conftest import SMALL, Command, events_of, losses_of
+from tests.conftest import SMALL, Command
+from tests.run_events import events_of, losses_of
 from tests.waiting import wait_until
 
 Start = Callable[..., ClusterRun]
@@ -29,6 +30,9 @@ def test_four_members_train_as_one_array_and_as_they_would_on_one_machine(
     assert {event["host"] for event in started} <= {"n1", "n2", "n3", "n4"}
     assert all(event["affinity"]["verified"] for event in started)
     assert [member["exit"]["job_id"] for member in result["members"]] == [run.job_of(member) for member in range(4)]
+    # What is finished is collected where there is no Slurm, too.
+    again = warm_trainmark("resume", str(run.folder), "--json", SLURM_CONF="/nowhere")
+    assert json.loads(again.stdout)["metrics"]["quality_ensemble"] == result["metrics"]["quality_ensemble"]
     local = warm_trainmark("run", *SMALL, "--members", "1", "--runs-dir", "local", "--json")
     assert local.returncode == 0, local.stderr
     (local_run,) = (run.runs.parent / "local").glob("*/plan.json")
@@ -89,8 +93,10 @@ def test_members_that_wait_in_the_queue_say_why_and_are_stopped_by_cancel(
         assert cancelled.returncode == 0, cancelled.stderr
         assert run.end()[0] == 130
         shown = json.loads(run.trainmark("show", "latest", "--json").stdout)
+        members = json.loads(run.trainmark("status", "latest", "--json").stdout)["members"]
     finally:
         cluster.run("scancel", other)
+    assert [(member["state"], member["job"]["state"]) for member in members] == [("stopped", "CANCELLED")] * 2
     assert states(shown) == ["stopped", "stopped"]
     assert all("somebody cancelled it (CANCELLED)" in member["reason"] for member in shown["members"])
 

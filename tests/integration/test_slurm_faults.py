@@ -11,7 +11,8 @@ from tests.cluster.cluster import Cluster
 from tests.cluster.faults import OUTCOMES, Outcome, table
 from tests.cluster.fixture import require_cluster
 from tests.cluster.runs import MEDIUM, ONE_SLOT_SITE, ClusterRun, states
-from tests.conftest import ROOT, losses_of
+from tests.conftest import ROOT
+from tests.run_events import losses_of
 from tests.small_disk import fill, small_disk_on
 from tests.waiting import wait_until
 

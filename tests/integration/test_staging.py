@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.conftest import Command, events_of, losses_of
+from tests.conftest import Command
+from tests.run_events import events_of, losses_of
 from tests.small_disk import small_disk_on
 from tests.two_cores import CORES
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.cluster import Cluster
-from tests.conftest import events_of, losses_of
+from tests.run_events import events_of, losses_of
 
 FEW = ["--set", "data.num_train=60", "--set", "data.num_eval=20", "--set", "data.num_classes=5"]
 SHORT = [

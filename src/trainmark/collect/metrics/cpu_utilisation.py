@@ -15,8 +15,12 @@ BETTER: Better = "higher"
 
 def compute(measured: Measured) -> Metric:
     """The share of training time in which the members' cores were busy, with anybody's work."""
-    busy, weigh = _share("user", "system"), _num_cores
-    return UsageMetric(UNIT, BETTER, "cpu", busy, lambda found: mean_over(found, weigh), _figures).compute(measured)
+    busy = _share("user", "system")
+    return UsageMetric(UNIT, BETTER, "cpu", busy, _mean_core, _figures).compute(measured)
+
+
+def _mean_core(found: list[Average]) -> float:
+    return mean_over(found, _num_cores)
 
 
 def _figures(average: Average) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from trainmark.launch.ends import End, record_end
 from trainmark.launch.slurm.ending import explain_end
 from trainmark.launch.slurm.header import escaped_output
-from trainmark.launch.slurm.queue import QueuedJob, reach_slurm, read_queue
+from trainmark.launch.slurm.queue import QueuedJob, find_job, reach_slurm, read_queue
 from trainmark.launch.slurm.script import job_name, member_script, preview, submission_script
 from trainmark.launch.slurm.shape import check_shapes, shape_of_member
 from trainmark.launch.slurm.submission import Submission, Task, read_submissions, write_submission
@@ -101,7 +101,7 @@ class SlurmLauncher:
         folder = records[0].folder
         try:
             # An answer that was lost on its way back must not start the members twice.
-            job_id = _find_job(folder, submission) if self._unsent is not None else None
+            job_id = _find_submitted(folder, submission) if self._unsent is not None else None
             job_id = job_id or _sbatch(folder, submission)
         except SlurmUnreachableError:
             self._unsent = (submission, records)
@@ -155,7 +155,7 @@ class SlurmLauncher:
         """The submission with its job's number, if Slurm has one; else it never reached Slurm."""
         if submission.job_id is not None:
             return submission
-        job_id = _find_job(folder, submission)
+        job_id = _find_submitted(folder, submission)
         known = submission.with_job(job_id) if job_id else replace(submission, gave_up=True)
         for task in known.tasks if known.gave_up else ():
             with suppress(OSError):  # what never reached Slurm was no try
@@ -224,9 +224,8 @@ class SlurmLauncher:
         found = {}
         for submission in read_submissions(folder):
             for task in submission.tasks:
-                number = submission.job_of(task) or ""
-                if number in jobs:
-                    found[task.member] = jobs[number].state
+                if job := find_job(jobs, submission.job_of(task) or ""):
+                    found[task.member] = job.state
         return found
 
 
@@ -238,7 +237,7 @@ def _sbatch(folder: RunFolder, submission: Submission) -> str:
     return answer.strip().split(";")[0]  # "123;cluster" where there are several
 
 
-def _find_job(folder: RunFolder, submission: Submission) -> str | None:
+def _find_submitted(folder: RunFolder, submission: Submission) -> str | None:
     """The number of the job that has the submission's comment."""
     for number, job in read_queue(job_name(folder)).items():
         if job.comment == submission.comment:

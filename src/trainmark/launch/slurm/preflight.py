@@ -14,6 +14,7 @@ from trainmark.launch.slurm.header import escaped_output, header_lines
 from trainmark.launch.slurm.judge import judge_count, judge_node, judge_silence
 from trainmark.launch.slurm.queue import last_word, reach_slurm, read_queue
 from trainmark.launch.slurm.shape import JobShape
+from trainmark.machine.late_files import look_afresh
 from trainmark.machine.slurm.programs import SlurmRefusedError, call
 from trainmark.machine.software import describe_software
 from trainmark.spec.files import read_json, write_text
@@ -90,6 +91,7 @@ def _wait(report: Path, job_id: str, job_name: str, patience_s: float) -> dict[s
             return found
         except (OSError, ValueError):
             job = read_queue(job_name).get(job_id)
+        look_afresh(report.parent)
         if job is None or not job.state.is_going_on:
             gone_since = gone_since or time.monotonic()
             if time.monotonic() - gone_since > SEEN_WITHIN_S:
