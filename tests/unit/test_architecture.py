@@ -32,6 +32,7 @@ WITH_TORCH = (
     "workloads.tasks.",
     "workloads.flops.",
     "data.batches",
+    "data.readers",
     "data.streaming",
     "machine.ceilings",
     "workloads.detection.",

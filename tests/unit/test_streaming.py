@@ -1,6 +1,8 @@
 """Batches read from disk: the same whatever processes read them, normalised, with the changes that were asked for."""
 
 import os
+import signal
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,6 +10,8 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
+from tests.waiting import wait_until
+from trainmark.data.readers import Readers
 from trainmark.data.streaming import StreamedBatches
 from trainmark.spec.errors import DataError
 
@@ -39,9 +43,9 @@ class Numbered:
 
 
 def batches(loader_workers: int, *, channels_last: bool = False) -> StreamedBatches:
-    return StreamedBatches(
-        Numbered(), CPU, channels_last=channels_last, augmentation="crop", loader_workers=loader_workers
-    )
+    split = Numbered()
+    readers = Readers([split], "crop", loader_workers, pinned=False)
+    return StreamedBatches(readers, split, CPU, channels_last=channels_last)
 
 
 @pytest.mark.parametrize("loader_workers", [0, 1, 3])
@@ -75,3 +79,49 @@ def test_batches_have_the_layout_that_was_asked_for() -> None:
 def test_a_sample_that_cannot_be_read_ends_the_epoch_with_its_name(loader_workers: int) -> None:
     with pytest.raises(DataError, match=r"^stored\.bin, sample 7: cannot be read\.$"):
         list(batches(loader_workers).take(np.array([[1, 7]]), None))
+
+
+class Signed(Numbered):
+    """Samples that tell which process has read them."""
+
+    def read(self, index: int, augmentation: str, seed: int) -> NDArray[Any]:
+        return np.full(1, os.getpid())
+
+
+def test_the_same_processes_read_all_splits_epoch_after_epoch() -> None:
+    readers = Readers([Signed(), Signed()], "none", 2, pinned=False)
+    rounds = [{int(samples) for samples in readers.read([[(split, 0, 0)]] * 4)} for split in (0, 1, 0)]
+    assert len(rounds[0]) == 2 and rounds[1] == rounds[2] == rounds[0]
+    assert os.getpid() not in rounds[0]
+
+
+def test_batches_that_nobody_took_are_not_given_to_the_next_who_asks() -> None:
+    readers = Readers([Numbered()], "none", 2, pinned=False)
+    assert next(readers.read([[(0, index, 0)] for index in range(6)])).flatten()[0] == 0
+    assert [part.flatten()[0] for part in readers.read([[(0, 8, 0)], [(0, 9, 0)]])] == [8, 9]
+
+
+@pytest.mark.parametrize("loader_workers", [0, 2])
+def test_reading_leaves_the_random_numbers_of_the_training_alone(loader_workers: int) -> None:
+    before = torch.get_rng_state()
+    list(batches(loader_workers).in_order(np.array([1, 2]), 1))
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_readers_end_with_the_process_that_made_them() -> None:
+    told, tell = os.pipe()
+    maker = os.fork()
+    if maker == 0:
+        try:
+            (samples,) = Readers([Signed()], "none", 1, pinned=False).read([[(0, 0, 0)]])
+            os.write(tell, str(int(samples)).encode())
+            signal.pause()
+        finally:
+            os._exit(1)
+    os.close(tell)
+    reader = int(os.read(told, 20))
+    os.kill(maker, signal.SIGKILL)
+    os.waitpid(maker, 0)
+    stat = Path(f"/proc/{reader}/stat")
+    # torch would have them look for it every 5 s.
+    wait_until(lambda: not stat.exists() or ") Z " in stat.read_text(), seconds=3)

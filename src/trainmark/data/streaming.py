@@ -1,40 +1,26 @@
-"""Batches of a split that is read from disk: processes read and decode ahead of the training."""
+"""Batches of a split that is read from disk, ready for the model."""
 
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset
 
 from trainmark.data.augmentation import Views
 from trainmark.data.epochs import Order
+from trainmark.data.readers import Readers, Wanted
 from trainmark.data.split import StoredSplit
-from trainmark.spec.errors import DataError
-
-AHEAD = 2  # batches that each reading process has under way
-
-Wanted = tuple[int, int]  # number of a sample, seed of its random change
 
 
 class StreamedBatches:
-    """Batches as `loader_workers` processes read them; none: the training process reads them itself.
+    """Batches of one of the readers' splits.
 
-    Which samples a batch has, and how each is changed, depends on its rows and views alone, not on the processes.
+    Which samples a batch has, and how each is changed, depends on its rows and views alone, not on who reads them.
     """
 
-    def __init__(
-        self,
-        split: StoredSplit,
-        device: torch.device,
-        *,
-        channels_last: bool,
-        augmentation: str,
-        loader_workers: int,
-    ) -> None:
-        self._reader = _Reader(split, augmentation)
-        self._workers = loader_workers
+    def __init__(self, readers: Readers, split: StoredSplit, device: torch.device, *, channels_last: bool) -> None:
+        self._readers = readers
+        self._number = readers.number_of(split)
         self._device = device
         self._is_channels_last = channels_last and len(split.sample_shape) == 3
         self.labels = torch.from_numpy(split.labels).to(device)
@@ -46,55 +32,23 @@ class StreamedBatches:
     def take(self, rows: Order, views: Views | None) -> Iterator[tuple[Tensor, Tensor]]:
         """The batch of each row of sample numbers, each sample seen as `views` says."""
         seeds = np.zeros_like(rows) if views is None else views.reshape(rows.shape)
-        wanted = [list(zip(row.tolist(), seed.tolist(), strict=True)) for row, seed in zip(rows, seeds, strict=True)]
-        for row, samples in zip(rows, self._read(wanted), strict=True):
+        for row, samples in zip(rows, self._read(list(zip(rows, seeds, strict=True))), strict=True):
             yield samples, self.labels.index_select(0, torch.from_numpy(row).to(self._device))
 
     def in_order(self, indices: Order, batch_size: int) -> Iterator[Tensor]:
         """The samples of `indices`, `batch_size` at a time."""
         parts = [indices[start : start + batch_size] for start in range(0, len(indices), batch_size)]
-        yield from self._read([[(index, 0) for index in part.tolist()] for part in parts])
+        yield from self._read([(part, np.zeros_like(part)) for part in parts])
 
-    def _read(self, batches: Sequence[list[Wanted]]) -> Iterator[Tensor]:
-        loader = DataLoader(
-            self._reader,
-            batch_sampler=batches,
-            num_workers=min(self._workers, len(batches)),
-            collate_fn=_stacked,
-            prefetch_factor=AHEAD if self._workers and batches else None,
-            pin_memory=self._device.type == "cuda",
-        )
-        for samples in loader:
-            if isinstance(samples, DataError):
-                raise samples
+    def _read(self, batches: Sequence[tuple[Order, Views]]) -> Iterator[Tensor]:
+        for samples in self._readers.read([self._wanted(*batch) for batch in batches]):
             yield self._prepared(samples)
+
+    def _wanted(self, row: Order, seeds: Views) -> list[Wanted]:
+        return [(self._number, index, seed) for index, seed in zip(row.tolist(), seeds.tolist(), strict=True)]
 
     def _prepared(self, samples: Tensor) -> Tensor:
         """As the model takes them: on its device, normalised, in its layout."""
         layout = torch.channels_last if self._is_channels_last else torch.contiguous_format
         values = samples.to(self._device, non_blocking=True).float().sub_(self._offset).div_(self._scale)
         return values.contiguous(memory_format=layout)
-
-
-class _Reader(Dataset[NDArray[np.generic] | DataError]):
-    """What each reading process is given: the split, and how its samples are changed."""
-
-    def __init__(self, split: StoredSplit, augmentation: str) -> None:
-        self._split = split
-        self._augmentation = augmentation
-
-    def __getitem__(self, wanted: Wanted) -> NDArray[np.generic] | DataError:
-        index, seed = wanted
-        try:
-            return self._split.read(index, self._augmentation, seed)
-        except DataError as error:  # given back as it is: the library would bury its words in a traceback
-            return error
-
-
-def _stacked(samples: list[NDArray[np.generic] | DataError]) -> Tensor | DataError:
-    arrays = []
-    for sample in samples:
-        if isinstance(sample, DataError):
-            return sample
-        arrays.append(sample)
-    return torch.from_numpy(np.stack(arrays))

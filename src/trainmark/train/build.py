@@ -7,7 +7,6 @@ from typing import Any
 import torch
 from torch import nn
 
-from trainmark.data.bootstrap import read_counts
 from trainmark.spec.config import RunConfig
 from trainmark.spec.job_record import JobRecord
 from trainmark.spec.layout import global_batch, layout_of
@@ -28,7 +27,7 @@ from trainmark.spec.seeds import Purpose, stream
 from trainmark.train.activations import offloading, recompute_layers
 from trainmark.train.arithmetic import Arithmetic
 from trainmark.train.event_log import EventLog
-from trainmark.train.open_data import open_data
+from trainmark.train.open_data import Data
 from trainmark.train.parallelism import Parts
 from trainmark.train.peers import Peers
 from trainmark.train.process_group import replica_peers
@@ -38,11 +37,11 @@ from trainmark.workloads.find import find_size
 from trainmark.workloads.flops.count import count_model
 
 
-def build_trainee(record: JobRecord, rank: Rank, workers: Peers, attempt: AttemptFolder, log: EventLog) -> Trainee:
-    """Data, model, optimizer and all that trains them on this rank; what was chosen stands in the events."""
+def build_trainee(
+    record: JobRecord, rank: Rank, data: Data, workers: Peers, attempt: AttemptFolder, log: EventLog
+) -> Trainee:
+    """Model, optimizer and all that trains them on this rank; what was chosen stands in the events."""
     config, train, device = record.config, record.config.train, workers.device
-    counts = read_counts(record.folder, record.job.member)
-    data = open_data(record, rank, attempt, counts, device, log)
     arithmetic = PRECISIONS.load(_chosen(train.precision))(device, train)
     layout = layout_of(train, workers.size)
     replicas = replica_peers(workers, layout)
@@ -72,7 +71,7 @@ def build_trainee(record: JobRecord, rank: Rank, workers: Peers, attempt: Attemp
         workers=workers.size,
         layout=layout,
         device=device,
-        counts=counts,
+        counts=data.counts,
         parallelism=parallelism,
         communicator=communicator,
         arithmetic=arithmetic,

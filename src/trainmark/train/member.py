@@ -14,6 +14,7 @@ from trainmark.train.end_request import EndRequest, Store
 from trainmark.train.evaluation import write_predictions
 from trainmark.train.event_log import EventLog
 from trainmark.train.loop import train
+from trainmark.train.open_data import open_data
 from trainmark.train.process import peak_memory, set_up_process
 from trainmark.train.process_group import barrier, join_group, leave_group
 from trainmark.train.start_line import wait_for_go
@@ -27,10 +28,11 @@ def train_member(
     """The member is trained; rank 0 leaves predictions and the completion record."""
     attempt = record.folder.attempt(record.job.member, attempt_number)
     device = set_up_process(record, rank, log)
+    data = open_data(record, rank, attempt, device, log)  # first: its readers are forked before there are threads
     workers, store = join_group(rank, record, attempt, device)
     request.agree_over(store, rank.rank, workers.size, record.config.train)
     stop_sampling = sample_usage(record, rank, attempt)  # now that all ranks of the node have told what they are
-    trainee = build_trainee(record, rank, workers, attempt, log)
+    trainee = build_trainee(record, rank, data, workers, attempt, log)
     position = _resume(trainee, record, attempt_number, log, store)
     if waits_for_start:
         wait_for_go(attempt, rank.rank)

@@ -6,8 +6,9 @@ import numpy as np
 import torch
 
 from trainmark.data.batches import Batches, KnownBatches, ResidentBatches, SyntheticBatches
-from trainmark.data.bootstrap import Counts
+from trainmark.data.bootstrap import Counts, read_counts
 from trainmark.data.folders import with_folder
+from trainmark.data.readers import Readers
 from trainmark.data.split import Split, StoredSplit
 from trainmark.data.staging.selection import Selection
 from trainmark.data.staging.staged_split import StagedSplit
@@ -29,33 +30,33 @@ RESIDENT_BYTES = 2**30  # what a rank keeps of each split in memory rather than 
 class Data(NamedTuple):
     """What the batches of a rank are made from."""
 
+    counts: Counts  # how often the member has each training sample
     sample_shape: tuple[int, ...]
     train: Batches
     kept: KnownBatches | None  # the training samples, to predict those that are out of bag
     evaluation: KnownBatches | None  # None where data are synthetic: there is nothing to evaluate
 
 
-def open_data(
-    record: JobRecord, rank: Rank, attempt: AttemptFolder, counts: Counts, device: torch.device, log: EventLog
-) -> Data:
+def open_data(record: JobRecord, rank: Rank, attempt: AttemptFolder, device: torch.device, log: EventLog) -> Data:
     """Batches for training and evaluation; what they are made from stands in the events."""
     config = record.config
+    counts = read_counts(record.folder, record.job.member)
     kind = DATASETS.load(config.dataset)
     dataset = kind(kind.Settings.model_validate(with_folder(config, record.folder.path.parent)))
     facts = {"dataset": config.dataset, "draws": int(counts.sum())}
     if getattr(dataset, "is_synthetic", False):
         log.write("data_ready", **facts, fingerprint="synthetic", synthetic=True, kept="made up on the device")
         made_up = _made_up(config, record.job.member, dataset.sample_shape, dataset.settings.num_classes, device)
-        return Data(dataset.sample_shape, made_up, None, None)
+        return Data(counts, dataset.sample_shape, made_up, None, None)
     splits = [dataset.load(name) for name in ("train", "eval")]
     fingerprints = [split.fingerprint() for split in splits]
     if config.launch.stage == "local" and not isinstance(splits[0], Split):
         wanted = Selection(config.dataset, fingerprints[0], counts > 0)
         splits[0] = stage_on_node(splits[0], wanted, record, rank, attempt, log)
-    batches = [_batches(split, config, device) for split in splits]
+    batches = _batches(splits, config, device)
     kept = _kept(batches[0], splits[0])
     log.write("data_ready", **facts, fingerprint="-".join(fingerprints), synthetic=False, kept=kept)
-    return Data(splits[0].sample_shape, batches[0], batches[0], batches[1])
+    return Data(counts, splits[0].sample_shape, batches[0], batches[0], batches[1])
 
 
 def _kept(batches: KnownBatches, split: Split | StoredSplit) -> str:
@@ -79,18 +80,19 @@ def _made_up(
     )
 
 
-def _batches(split: Split | StoredSplit, config: RunConfig, device: torch.device) -> KnownBatches:
-    if not isinstance(split, Split):
-        if not _fits(split, config):
-            return StreamedBatches(
-                split,
-                device,
-                channels_last=_is_channels_last(config),
-                augmentation=config.train.augmentation,
-                loader_workers=config.launch.loader_workers or 0,
-            )
-        split = read_whole(split)
-    return ResidentBatches(split, device, channels_last=_is_channels_last(config))
+def _batches(splits: list[Split | StoredSplit], config: RunConfig, device: torch.device) -> list[KnownBatches]:
+    """The batches of each split: from memory where it fits there, else by readers, which the splits share."""
+    at_hand = [read_whole(split) if isinstance(split, Split) or _fits(split, config) else split for split in splits]
+    stored = [split for split in at_hand if not isinstance(split, Split)]
+    count = config.launch.loader_workers or 0
+    readers = Readers(stored, config.train.augmentation, count if stored else 0, pinned=device.type == "cuda")
+    layout = {"channels_last": _is_channels_last(config)}
+    return [
+        ResidentBatches(split, device, **layout)
+        if isinstance(split, Split)
+        else StreamedBatches(readers, split, device, **layout)
+        for split in at_hand
+    ]
 
 
 def _fits(split: StoredSplit, config: RunConfig) -> bool:
