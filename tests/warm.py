@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import IO, Any, Never
 
 import trainmark
+from tests.last_words import be_ready_to_speak, last_words
 from tests.two_cores import CORES
 from tests.waiting import wait_until
 from trainmark.launch.environment import rank_environment
@@ -49,6 +50,7 @@ class WarmProcess:
     """`trainmark …` in the background, used like a subprocess.Popen with pipes; its output is kept in files."""
 
     def __init__(self, arguments: list[str], folder: Path, environment: dict[str, str]) -> None:
+        self._folder = folder
         self._output, self._errors = (tempfile.TemporaryFile() for _ in range(2))  # noqa: SIM115
         self._told = socket.socket(socket.AF_UNIX)
         self._told.connect(_server())
@@ -71,7 +73,8 @@ class WarmProcess:
             try:
                 self.returncode = int(self._answer())
             except TimeoutError:
-                raise subprocess.TimeoutExpired("trainmark", timeout or 0) from None
+                stacks = last_words(self.pid, self._folder)
+                raise AssertionError(f"no end after {timeout} s\n{_text(self._errors)}\n{stacks}") from None
             self._told.close()
         return self.returncode
 
@@ -117,6 +120,7 @@ def serve(address: str) -> Never:
     from trainmark.machine.orphans import end_with_parent
 
     end_with_parent(os.getppid(), signal.SIGKILL)
+    be_ready_to_speak()
     own = [module.name for module in pkgutil.walk_packages(trainmark.__path__, "trainmark.")]
     for name in (*LIBRARIES, *own):
         if not name.endswith(".__main__"):
