@@ -23,8 +23,8 @@ Wanted = tuple[int, int, int]  # number of a split, number of a sample in it, se
 class Readers:
     """`count` processes that read samples of all `splits`; none: this process reads them itself.
 
-    They are forked here, once, and end with this process. Make them before it has threads: one that holds a lock at
-    the moment of a fork holds it for ever in the process that was forked.
+    They are forked here, once, and end with this process. Make them before other threads are at work in it: a lock that
+    one of them holds in the moment of a fork is never given back in the process that was forked.
     """
 
     def __init__(self, splits: Sequence[StoredSplit], augmentation: str, count: int, *, pinned: bool) -> None:

@@ -28,7 +28,7 @@ def train_member(
     """The member is trained; rank 0 leaves predictions and the completion record."""
     attempt = record.folder.attempt(record.job.member, attempt_number)
     device = set_up_process(record, rank, log)
-    data = open_data(record, rank, attempt, device, log)  # first: its readers are forked before there are threads
+    data = open_data(record, rank, attempt, device, log)  # first: it forks readers, and no threads are at work yet
     workers, store = join_group(rank, record, attempt, device)
     request.agree_over(store, rank.rank, workers.size, record.config.train)
     stop_sampling = sample_usage(record, rank, attempt)  # now that all ranks of the node have told what they are
