@@ -19,7 +19,7 @@ def tell_start(attempts: Iterable[AttemptFolder], delay_s: float) -> None:
     """All waiting ranks of these attempts start `delay_s` from now."""
     start_at = time.time() + delay_s
     for attempt in attempts:
-        write_text(attempt.go, repr(start_at))
+        write_text(attempt.go, f"{start_at!r} {delay_s!r}")
 
 
 def is_ready(attempt: AttemptFolder, num_ranks: int) -> bool:

@@ -11,7 +11,12 @@ POLL_S = 0.01
 
 
 def wait_for_go(attempt: AttemptFolder, rank: int) -> None:
-    """Returns at the start time that the launcher wrote for all members."""
+    """Returns at the start time that the launcher wrote for all members; where clocks disagree, after its delay."""
     write_text(attempt.ready(rank), "")
-    start_at = read_late(lambda: float(attempt.go.read_text()), attempt.path, math.inf, POLL_S)
-    time.sleep(max(0.0, start_at - time.time()))
+    start_at, delay_s = read_late(lambda: _read_go(attempt), attempt.path, math.inf, POLL_S)
+    time.sleep(min(delay_s, max(0.0, start_at - time.time())))
+
+
+def _read_go(attempt: AttemptFolder) -> tuple[float, float]:
+    start_at, delay_s = map(float, attempt.go.read_text().split())
+    return start_at, delay_s

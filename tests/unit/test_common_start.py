@@ -1,0 +1,46 @@
+"""The common start: ranks go at the moment that the launcher names, and clocks that disagree cannot hold them up."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from trainmark.launch.start_gun import is_ready, tell_start
+from trainmark.spec.run_folder import AttemptFolder, RunFolder
+from trainmark.train import start_line
+from trainmark.train.start_line import wait_for_go
+
+
+@pytest.fixture
+def attempt(tmp_path: Path) -> AttemptFolder:
+    folder = RunFolder(tmp_path).attempt(0, 1)
+    folder.path.mkdir(parents=True)
+    return folder
+
+
+def test_a_rank_says_that_it_is_ready_and_goes_at_the_moment_that_was_named(attempt: AttemptFolder) -> None:
+    assert not is_ready(attempt, 1)
+    tell_start([attempt], delay_s=0.3)
+    told_at = time.time()
+    wait_for_go(attempt, 0)
+    assert time.time() - told_at >= 0.29
+    assert is_ready(attempt, 1) and not is_ready(attempt, 2)
+
+
+def test_a_rank_that_comes_late_goes_at_once(attempt: AttemptFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    tell_start([attempt], delay_s=0)
+    slept: list[float] = []
+    monkeypatch.setattr(time, "sleep", slept.append)
+    wait_for_go(attempt, 0)
+    assert slept == [0]
+
+
+def test_a_clock_that_is_behind_costs_the_delay_and_no_more(
+    attempt: AttemptFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tell_start([attempt], delay_s=2)
+    slept: list[float] = []
+    monkeypatch.setattr(start_line.time, "time", lambda now=time.time: now() - 1000)
+    monkeypatch.setattr(start_line.time, "sleep", slept.append)
+    wait_for_go(attempt, 0)
+    assert slept == [2]
