@@ -7,7 +7,6 @@ import pytest
 
 from trainmark.launch.start_gun import is_ready, tell_start
 from trainmark.spec.run_folder import AttemptFolder, RunFolder
-from trainmark.train import start_line
 from trainmark.train.start_line import wait_for_go
 
 
@@ -27,20 +26,13 @@ def test_a_rank_says_that_it_is_ready_and_goes_at_the_moment_that_was_named(atte
     assert is_ready(attempt, 1) and not is_ready(attempt, 2)
 
 
-def test_a_rank_that_comes_late_goes_at_once(attempt: AttemptFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    tell_start([attempt], delay_s=0)
-    slept: list[float] = []
-    monkeypatch.setattr(time, "sleep", slept.append)
-    wait_for_go(attempt, 0)
-    assert slept == [0]
-
-
-def test_a_clock_that_is_behind_costs_the_delay_and_no_more(
-    attempt: AttemptFolder, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("clock_is_off_s", "waits_s"), [(-1000, 2), (1000, 0)])
+def test_a_clock_that_is_behind_costs_the_delay_and_no_more_and_one_that_is_ahead_nothing(
+    attempt: AttemptFolder, monkeypatch: pytest.MonkeyPatch, clock_is_off_s: float, waits_s: float
 ) -> None:
     tell_start([attempt], delay_s=2)
     slept: list[float] = []
-    monkeypatch.setattr(start_line.time, "time", lambda now=time.time: now() - 1000)
-    monkeypatch.setattr(start_line.time, "sleep", slept.append)
+    monkeypatch.setattr(time, "time", lambda now=time.time: now() + clock_is_off_s)
+    monkeypatch.setattr(time, "sleep", slept.append)
     wait_for_go(attempt, 0)
-    assert slept == [2]
+    assert slept == [waits_s]

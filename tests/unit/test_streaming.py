@@ -1,7 +1,9 @@
 """Batches read from disk: the same whatever processes read them, normalised, with the changes that were asked for."""
 
+import multiprocessing
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +86,8 @@ def test_a_sample_that_cannot_be_read_ends_the_epoch_with_its_name(loader_worker
 class Signed(Numbered):
     """Samples that tell which process has read them."""
 
+    held: Callable[[], None] | None = None
+
     def read(self, index: int, augmentation: str, seed: int) -> NDArray[Any]:
         return np.full(1, os.getpid())
 
@@ -99,6 +103,18 @@ def test_batches_that_nobody_took_are_not_given_to_the_next_who_asks() -> None:
     readers = Readers([Numbered()], "none", 2, pinned=False)
     assert next(readers.read([[(0, index, 0)] for index in range(6)])).flatten()[0] == 0
     assert [part.flatten()[0] for part in readers.read([[(0, 8, 0)], [(0, 9, 0)]])] == [8, 9]
+
+
+def test_readers_are_forked_however_this_python_starts_other_processes() -> None:
+    usual = multiprocessing.get_start_method(allow_none=True)
+    split = Signed()
+    split.held = lambda: None  # what cannot be sent to a process that is not a copy
+    try:
+        multiprocessing.set_start_method("spawn", force=True)
+        (samples,) = Readers([split], "none", 1, pinned=False).read([[(0, 0, 0)]])
+    finally:
+        multiprocessing.set_start_method(usual, force=True)
+    assert int(samples) != os.getpid()
 
 
 @pytest.mark.parametrize("loader_workers", [0, 2])

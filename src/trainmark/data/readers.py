@@ -34,6 +34,7 @@ class Readers:
             _Samples(splits, augmentation),
             batch_sampler=self._batches,
             num_workers=count,
+            multiprocessing_context="fork" if count else None,  # from Python 3.14 on the default is another
             persistent_workers=count > 0,
             prefetch_factor=AHEAD if count else None,
             worker_init_fn=partial(_end_with, os.getpid()),
