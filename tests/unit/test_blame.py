@@ -81,6 +81,18 @@ def test_under_mpirun_several_silent_ranks_are_all_named(tmp_path: Path) -> None
     assert explain_mpirun(folder, 3, 9) == f"{words} (log: {tmp_path / 'mpirun.log'})"
 
 
+def test_of_several_silent_ranks_the_one_that_open_mpi_noticed_is_named(tmp_path: Path) -> None:
+    folder = attempt(tmp_path)
+    began(folder, 0, 1)
+    (tmp_path / "mpirun.log").write_text(
+        "-----\nPrimary job  terminated normally, but 1 process returned\na non-zero exit code.\n-----\n"
+        "mpirun noticed that process rank 1 with PID 0 on node vm exited on signal 9 (Killed).\n-----\n"
+    )
+    assert explain_mpirun(folder, 2, 137).startswith("rank 1 killed by signal 9 (SIGKILL)")
+    began(folder, 1, finished=True)
+    assert explain_mpirun(folder, 2, 137).startswith("rank 0 killed by signal 9 (SIGKILL)")
+
+
 def test_what_mpirun_passes_on_of_a_full_disk_is_understood(tmp_path: Path) -> None:
     folder = attempt(tmp_path, r1=(5.0, "stopped by SIGTERM"))
     assert explain_mpirun(folder, 2, 28).startswith("a rank ended: no space left where the run is stored")

@@ -1,5 +1,6 @@
 """Which rank brought a member down, and why: when one dies, its peers soon fail too, and only the first one tells."""
 
+import re
 import signal
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from trainmark.spec.run_folder import AttemptFolder
 LOST_PEER = ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "NCCL", "Gloo", "gloo")
 TOLD_TO_END = "stopped by SIGTERM"
 MOST_LETTERS = 200  # of a line that is quoted
+NOTICED = re.compile(r"noticed that process rank (\d+) ")  # how Open MPI's mpirun names the rank that a signal ended
 SIGNALLED = 128  # what a shell, and Open MPI's mpirun, add to the number of the signal that ended a program
 
 
@@ -54,6 +56,8 @@ def explain_mpirun(attempt: AttemptFolder, num_ranks: int, exit_code: int | None
     if not any(_began(attempt, rank) for rank in range(num_ranks)):  # then mpirun's first words say why
         how = ": ".join([how, *lines_with_words(attempt.mpirun_log)[:1]])
     silent = [rank for rank in range(num_ranks) if _began(attempt, rank) and rank not in told]
+    if (noticed := _noticed_by_mpirun(attempt)) in silent:  # it may have killed the others before they could speak
+        silent = [noticed]
     if len(silent) != 1:
         who = f"ranks {', '.join(map(str, silent))} ended without a word; " if silent else ""
         return f"{who}{how} (log: {attempt.mpirun_log})"
@@ -61,6 +65,11 @@ def explain_mpirun(attempt: AttemptFolder, num_ranks: int, exit_code: int | None
         how = explain_exit(SIGNALLED - exit_code)
         return f"rank {silent[0]} {how} (log: {attempt.rank_log(silent[0])})"
     return f"rank {silent[0]} ended without a word; {how} (log: {attempt.rank_log(silent[0])})"
+
+
+def _noticed_by_mpirun(attempt: AttemptFolder) -> int | None:
+    found = NOTICED.search("\n".join(lines_with_words(attempt.mpirun_log)))
+    return int(found[1]) if found else None
 
 
 def _first_to_fail(attempt: AttemptFolder, codes: dict[int, int]) -> int:
