@@ -1,6 +1,8 @@
 """Every model: what its module states of it is true, it has its published size, and it learns."""
 
+import copy
 import math
+from collections.abc import Iterator
 
 import pytest
 import torch
@@ -9,6 +11,7 @@ from torch import Tensor, nn
 
 from trainmark.spec.registries import MODELS
 from trainmark.train.speed import BlockedLayout
+from trainmark.workloads.narrow_convolutions import BLOCK_CHANNELS, narrow_channels
 
 # At 1000 classes, as published.
 PARAMETERS = {
@@ -121,6 +124,97 @@ def test_the_smallest_image_that_its_module_states_is_the_smallest_it_takes(name
         if smallest > 1:
             with pytest.raises(RuntimeError, match="size"):
                 run(torch.empty(2, channels, smallest - 1, 97))
+
+
+# The models with a width, as narrow as they get.
+NARROWEST = {name: {"width": 1} for name in MODELS if "width" in (MODELS.arguments(name) or {})}
+# A block less one, and a block, of oneDNN's with AVX2 and AVX-512.
+WIDTHS = [(name, {"width": width}) for name in NARROWEST for width in (4, 7, 8, 15, 16)]
+
+
+def layers_with_inputs(name: str, settings: dict[str, int]) -> Iterator[tuple[nn.Module, torch.Size]]:
+    """The layers of a model that see images, each kind once, and the shapes that they see."""
+    least = max(32, MODELS.constant(name, "SMALLEST_SIDE") or 1)
+    channels = MODELS.constant(name, "INPUT_SHAPE")[0]
+    with torch.device("meta"):
+        model = MODELS.load(name)(**settings)
+        found: dict[str, tuple[nn.Module, torch.Size]] = {}
+        for layer in model.modules():
+            if isinstance(layer, nn.Conv2d | nn.BatchNorm2d):
+                layer.register_forward_hook(
+                    lambda layer, inputs, _: found.update({f"{layer} {inputs[0].shape}": (layer, inputs[0].shape)})
+                )
+        for side in (least, 16, 20, 64) if settings else (least,):  # narrow layers are light, and faults rare
+            getattr(model, "dense", model)(torch.empty(4, channels, side, side))
+    yield from found.values()
+
+
+def gradients_of(layer: nn.Module, inputs: Tensor, *, is_blocked: bool = False) -> dict[str, Tensor]:
+    """The gradients of a layer's weights and inputs, in float64."""
+    inputs = inputs.clone(memory_format=torch.preserve_format).requires_grad_()
+    outputs = layer(inputs.to_mkldnn()).to_dense() if is_blocked else layer(inputs)
+    weighed = torch.randn(outputs.shape, generator=torch.Generator().manual_seed(2)).to(outputs)
+    outputs.backward(weighed.contiguous(memory_format=memory_format_of(outputs)))
+    return {key: value.grad.double() for key, value in (("inputs", inputs), *layer.named_parameters())}
+
+
+def memory_format_of(images: Tensor) -> torch.memory_format:
+    is_last = images.is_contiguous(memory_format=torch.channels_last) and not images.is_contiguous()
+    return torch.channels_last if is_last else torch.contiguous_format
+
+
+def planned_formats(name: str, settings: dict[str, int]) -> list[str]:
+    """The layouts in which the plan trains the model on CPUs; it refuses the others."""
+    last = ["channels-last"] if narrow_channels(name, settings) is None else []
+    return ["contiguous", *last, *(["onednn"] if name in BLOCKED else [])]
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [*((name, {}) for name in MODELS), *NARROWEST.items(), *WIDTHS],
+    ids=lambda each: "-".join(f"{key}{value}" for key, value in each.items()) if isinstance(each, dict) else each,
+)
+def test_gradients_are_those_of_float64_in_every_memory_format(name: str, settings: dict[str, int]) -> None:
+    for layer, shape in layers_with_inputs(name, settings):
+        for planned in planned_formats(name, settings):
+            what = f"{layer}, inputs {tuple(shape)}, {planned}"
+            if what not in ERRORS:  # models have many layers in common
+                ERRORS[what] = error_of_gradients(layer, shape, planned)
+            assert ERRORS[what] < 1e-4, what
+
+
+ERRORS: dict[str, float] = {}
+
+
+def error_of_gradients(layer: nn.Module, shape: torch.Size, planned: str) -> float:
+    """The largest relative error of a gradient of the layer, in fp32 and the planned layout."""
+    torch.manual_seed(1)
+    exact = copy.deepcopy(layer).to_empty(device="cpu").double()
+    for weight in exact.parameters():
+        nn.init.normal_(weight)
+    images = torch.randn(shape, dtype=torch.float64)
+    layout = torch.channels_last if planned == "channels-last" else torch.contiguous_format
+    single = copy.deepcopy(exact).to(torch.float32, memory_format=layout)  # type: ignore[call-overload]
+    found = gradients_of(single, images.float().to(memory_format=layout), is_blocked=planned == "onednn")
+    expected = gradients_of(exact, images).items()
+    return max(((found[key] - value).norm() / value.norm()).item() for key, value in expected)
+
+
+@pytest.mark.parametrize("name", list(MODELS))
+def test_a_model_states_which_setting_is_the_input_of_its_narrowest_strided_1x1_convolution(name: str) -> None:
+    stated = MODELS.constant(name, "STRIDED_1X1_INPUT")
+    with torch.device("meta"):
+        model = MODELS.load(name)(**({stated: 5} if stated else {}))
+    narrowest = min(
+        (
+            layer.in_channels // layer.groups
+            for layer in model.modules()
+            if isinstance(layer, nn.Conv2d) and layer.kernel_size == (1, 1) and layer.stride != (1, 1)
+        ),
+        default=BLOCK_CHANNELS,
+    )
+    # A ResNet of bottlenecks has four times the width there; what counts is that none is narrower than stated.
+    assert narrowest >= (5 if stated else BLOCK_CHANNELS)
 
 
 @pytest.mark.parametrize("name", BLOCKED)

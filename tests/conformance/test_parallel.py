@@ -55,7 +55,7 @@ class Case(NamedTuple):
                 "parallel": self.mode,
                 "stages": self.stages if self.mode in SPLITTING else None,
                 "micro_batches": 4,
-                "memory_format": "channels-last" if self.model == "resnet-tiny" else "contiguous",
+                "memory_format": "contiguous",
             }
         )
 
@@ -120,7 +120,7 @@ def build_model(case: Case, arithmetic: Arithmetic, seed: int = 1) -> nn.Module:
     if case.model == "plain":
         return plain_model()
     model: nn.Module = MODELS.load(case.model)(num_classes=CLASSES, width=4)
-    return arithmetic.convert(model.to(memory_format=torch.channels_last))
+    return arithmetic.convert(model)
 
 
 def arithmetic_of(case: Case) -> Arithmetic:
@@ -183,8 +183,6 @@ class Run:
         replica, losses = self.parts.replicas.rank, []
         for step in range(first, stop):
             inputs, targets = (part.chunk(self.case.layout.replicas)[replica] for part in samples_of(self.case, step))
-            if self.case.model == "resnet-tiny":
-                inputs = inputs.contiguous(memory_format=torch.channels_last)
             self.optimizer.zero_grad(set_to_none=True)
             losses.append(self.trained.forward_backward(inputs, targets).item())
             step_with(self.parts.arithmetic, self.optimizer)

@@ -66,6 +66,12 @@ REFUSED_ON_CPUS = [
     (1, "train.cuda_graph=true", "need a GPU", "Leave train.cuda_graph out"),
     (1, "train.memory_format=onednn train.precision=bf16-mixed", "oneDNN", "channels-last"),
     (1, "train.memory_format=onednn train.compiler=inductor", "oneDNN", "compiler=none"),
+    (
+        1,
+        "model_settings.width=8 train.memory_format=channels-last",
+        "strided 1×1 convolution of 8 channels",
+        "memory_format=contiguous",
+    ),
     (2, "train.compiler=inductor train.parallel=gpipe", "takes apart", "compiler=none"),
     (1, "train.compiler=torchscript train.precision=int8", "int8 products", "compiler=none"),
     (1, "train.compiler=torchscript train.precision=fp16", "what fp16 does", "compiler=none"),
@@ -186,6 +192,14 @@ def test_a_cpu_trains_in_onednns_layout_where_the_model_and_the_other_choices_al
     assert planned(CPUS, 2, *synthetic, "train.parallel=gpipe").train.memory_format == "channels-last"
     assert planned(CPUS, 1, *synthetic, "train.precision=bf16-mixed").train.memory_format == "channels-last"
     assert planned(GPUS, 1, *synthetic).train.memory_format == "channels-last"
+
+
+@pytest.mark.parametrize(("width", "layout"), [(1, "contiguous"), (15, "contiguous"), (16, "channels-last")])
+def test_a_cpu_does_not_train_narrow_strided_convolutions_in_channels_last(width: int, layout: str) -> None:
+    narrow = f"model_settings.width={width}"
+    assert planned(CPUS, 1, narrow).train.memory_format == layout
+    assert planned(CPUS, 1, "workload=extreme-weather", narrow).train.memory_format == layout
+    assert planned(GPUS, 1, narrow).train.memory_format == "channels-last"
 
 
 def test_the_allocator_is_tcmalloc_where_the_sites_nodes_have_it() -> None:

@@ -1,11 +1,12 @@
 """Short formats are known from the flags of written-out /proc/cpuinfo lines."""
 
+import os
 from pathlib import Path
 
 import pytest
 
 from trainmark.machine import instructions
-from trainmark.machine.instructions import fast_formats, has_fast
+from trainmark.machine.instructions import fast_formats, has_broken_amx, has_fast, keep_off_broken_amx
 
 ZEN3 = "flags\t\t: fpu sse4_2 fma avx avx2 f16c sha_ni\n"
 ICE_LAKE = "processor\t: 0\nflags\t\t: avx2 f16c avx512f avx512vl avx512_vnni avx512_vpopcntdq\n"
@@ -37,3 +38,36 @@ def test_the_machine_is_asked_and_silence_means_no(tmp_path: Path, monkeypatch: 
     assert not has_fast("bf16")
     monkeypatch.setattr(instructions, "CPUINFO", tmp_path / "missing")
     assert not has_fast("int8")
+
+
+# Leaf 0x1d = 29 states the sizes of tiles; a hypervisor that ends at 28 hides it.
+HIDDEN_TILES = f"processor\t: 0\ncpuid level\t: 28\n{SAPPHIRE_RAPIDS}\nprocessor\t: 1\ncpuid level\t: 32\n"
+
+
+@pytest.mark.parametrize(
+    ("cpuinfo", "expected"),
+    [
+        (HIDDEN_TILES, True),
+        (HIDDEN_TILES.replace("28", "29"), False),
+        (HIDDEN_TILES.replace("amx_tile", ""), False),
+        (f"cpuid level\t: 16\n{ZEN3}", False),
+        (SAPPHIRE_RAPIDS, False),
+        (A64FX, False),
+        ("", False),
+    ],
+)
+def test_amx_is_broken_where_a_hypervisor_hides_the_sizes_of_tiles(cpuinfo: str, expected: bool) -> None:
+    assert has_broken_amx(cpuinfo) is expected
+
+
+@pytest.mark.parametrize(("set_before", "expected"), [(None, "AVX512_CORE_FP16"), ("AVX2", "AVX2")])
+def test_onednn_stays_below_broken_amx_and_below_a_users_own_limit(
+    set_before: str | None, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "cpuinfo").write_text(HIDDEN_TILES)
+    monkeypatch.setattr(instructions, "CPUINFO", tmp_path / "cpuinfo")
+    monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", set_before or "")
+    if set_before is None:
+        monkeypatch.delenv("ONEDNN_MAX_CPU_ISA")
+    keep_off_broken_amx()
+    assert os.environ["ONEDNN_MAX_CPU_ISA"] == expected

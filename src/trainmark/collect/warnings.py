@@ -5,6 +5,8 @@ from typing import Any
 from trainmark.collect.measured import Measured
 from trainmark.collect.steady_state import FEWEST_STEPS
 from trainmark.spec.result import Metric
+from trainmark.spec.units import counted
+from trainmark.workloads.narrow_convolutions import BLOCK_CHANNELS, narrow_channels
 
 MOST_OF_OTHERS = 0.1  # of the time of a member's cores; below it lie the system's own tasks and the kernel's ticks
 
@@ -18,6 +20,7 @@ def find_warnings(
         *_failed_members(measured),
         *_restarted(measured),
         *_synthetic(measured),
+        *_layout(measured),
         *_affinity(measured),
         *_allocator(measured),
         *_unsettled(measured),
@@ -50,6 +53,17 @@ def _failed_members(measured: Measured) -> list[str]:
         f"member {member.job.member} {member.state}: {member.reason}"
         for member in measured.members
         if member.state in ("failed", "stopped")
+    ]
+
+
+def _layout(measured: Measured) -> list[str]:
+    config = measured.config
+    narrow = narrow_channels(config.model, config.model_settings)
+    if not narrow or config.train.memory_format != "contiguous":
+        return []
+    return [
+        f"memory format contiguous: {config.model} has a strided 1×1 convolution of {counted(narrow, 'channel')}, "
+        f"whose gradient oneDNN computes wrongly in channels-last below {BLOCK_CHANNELS}"
     ]
 
 

@@ -10,6 +10,8 @@ from trainmark.spec.errors import PlanError
 from trainmark.spec.layout import SPLITTING
 from trainmark.spec.registries import MODELS
 from trainmark.spec.site import Site
+from trainmark.spec.units import counted
+from trainmark.workloads.narrow_convolutions import BLOCK_CHANNELS, narrow_channels
 
 PLAIN_EXCHANGE = {"communication": "allreduce", "communication_precision": "fp32"}
 
@@ -27,6 +29,7 @@ def check_compatible(config: RunConfig, workers: int, site: Site) -> None:
         *_wire(train),
         *_optimizer(train),
         *_memory(train, site),
+        *_unsafe_layout(config, site),
         *_speed(config, workers, site),
         *image_refusals(config),
     ):
@@ -200,6 +203,16 @@ def _memory(train: TrainConfig, site: Site) -> Iterator[str]:
         yield (
             f"The oneDNN layout works with train.{key}={only} only, but it is {chosen}. "
             f"Choose --set train.memory_format=channels-last, or --set train.{key}={only}."
+        )
+
+
+def _unsafe_layout(config: RunConfig, site: Site) -> Iterator[str]:
+    narrow = narrow_channels(config.model, config.model_settings)
+    if narrow and config.train.memory_format == "channels-last" and not site.has_accelerators:
+        yield (
+            f"{config.model} has a strided 1×1 convolution of {counted(narrow, 'channel')}, whose gradient oneDNN "
+            f"computes wrongly in channels-last below {BLOCK_CHANNELS}. Choose --set train.memory_format=contiguous, "
+            f"or --set model_settings.{MODELS.constant(config.model, 'STRIDED_1X1_INPUT')}={BLOCK_CHANNELS}."
         )
 
 

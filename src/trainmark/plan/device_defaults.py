@@ -6,6 +6,7 @@ from typing import Literal
 from trainmark.spec.config import RunConfig, TrainConfig
 from trainmark.spec.registries import MODELS
 from trainmark.spec.site import Site
+from trainmark.workloads.narrow_convolutions import narrow_channels
 
 SCALED = ("fp16-mixed", "fp16")  # precisions that scale the loss, and look at the gradients before each step
 
@@ -29,7 +30,7 @@ def fill_defaults(config: RunConfig, workers: int, site: Site) -> RunConfig:
             "compiler": train.compiler or default_compiler(config.model, train, site),
         }
     )
-    layout = train.memory_format or default_layout(config.model, filled, site)
+    layout = train.memory_format or default_layout(config, filled, site)
     filled = filled.model_copy(update={"memory_format": layout})
     graph = train.cuda_graph
     if graph is None:
@@ -52,10 +53,13 @@ def default_loader_workers(site: Site) -> int:
     return min(8, cores) if site.has_accelerators else 1
 
 
-def default_layout(model: str, train: TrainConfig, site: Site) -> str:
-    """oneDNN's blocks on CPUs for models that say they can use them; channels last otherwise."""
-    fits = not site.has_accelerators and MODELS.constant(model, "BLOCKED_LAYOUT") is True
-    return "onednn" if fits and not any(differing(train, FOR_BLOCKS)) else "channels-last"
+def default_layout(config: RunConfig, train: TrainConfig, site: Site) -> str:
+    """Channels last; on CPUs oneDNN's blocks for models that support them, NCHW where channels-last is unsafe."""
+    if site.has_accelerators:
+        return "channels-last"
+    if MODELS.constant(config.model, "BLOCKED_LAYOUT") is True and not any(differing(train, FOR_BLOCKS)):
+        return "onednn"
+    return "contiguous" if narrow_channels(config.model, config.model_settings) else "channels-last"
 
 
 def default_precision(site: Site) -> str:

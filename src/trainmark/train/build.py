@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from trainmark.spec.config import RunConfig
+from trainmark.spec.errors import PlanError
 from trainmark.spec.job_record import JobRecord
 from trainmark.spec.layout import global_batch, layout_of
 from trainmark.spec.plan import Rank
@@ -35,6 +36,7 @@ from trainmark.train.speed import image_layout
 from trainmark.train.trainee import Trainee
 from trainmark.workloads.find import find_size
 from trainmark.workloads.flops.count import count_model
+from trainmark.workloads.narrow_convolutions import BLOCK_CHANNELS
 
 
 def build_trainee(
@@ -89,9 +91,23 @@ def build_model(config: RunConfig, arithmetic: Arithmetic, device: torch.device)
     """The model as it is trained: on its device, in its layout and precision."""
     model: nn.Module = MODELS.load(config.model)(**config.model_settings)
     model = arithmetic.convert(model.to(device).to(memory_format=image_layout(config.train)))  # type: ignore[call-overload]
+    if device.type == "cpu" and config.train.memory_format == "channels-last":
+        refuse_narrow_convolutions(model)
     if config.train.recompute:
         recompute_layers(model)
     return model
+
+
+def refuse_narrow_convolutions(model: nn.Module) -> None:
+    """Raises if oneDNN would compute wrong gradients of the model; the plan knows this only of models that state it."""
+    for name, layer in model.named_modules():
+        if isinstance(layer, nn.Conv2d) and layer.kernel_size == (1, 1) and max(layer.stride) > 1:
+            channels = layer.in_channels // layer.groups
+            if channels < BLOCK_CHANNELS:
+                raise PlanError(
+                    f"The strided 1×1 convolution {name} has {channels} input channels, and in channels-last oneDNN "
+                    f"computes wrong gradients below {BLOCK_CHANNELS}. Choose --set train.memory_format=contiguous."
+                )
 
 
 def engine_facts(

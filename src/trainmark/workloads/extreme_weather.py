@@ -38,7 +38,6 @@ TINY = WorkloadSize(
         "schedule": "polynomial",
         "warmup_epochs": 1,
         "decay_power": 1.0,
-        "memory_format": "channels-last",
     },
 )
 

@@ -24,6 +24,7 @@ INPUT_SHAPE = (16, 768, 1152)
 TASK = "detection"
 ALLOWED = {"depth": (10, 18, 34, 50, 101)}  # those of backbone.DEPTHS
 CAPTURABLE = False  # how many regions there are depends on the data
+STRIDED_1X1_INPUT = "width"
 
 STRIDES = (*backbone.STRIDES, 64)  # of the levels that regions are proposed from; the last only for these
 POOLED_SIDE = 7

@@ -6,6 +6,7 @@ from trainmark.workloads.models.residual import basic_block, convolution, initia
 
 INPUT_SHAPE = (3, 32, 32)
 NUM_LAYERS = 5
+STRIDED_1X1_INPUT = "width"
 
 
 def build(num_classes: int = 10, width: int = 16, channels: int = 3) -> nn.Module:
