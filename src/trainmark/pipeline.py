@@ -18,11 +18,10 @@ from trainmark.machine.claims import claimed, stop_worker
 from trainmark.machine.describe import describe_machine
 from trainmark.machine.software import code_version, describe_software
 from trainmark.machine.stopping import stoppable
-from trainmark.machine.storage import check_space, is_disk_full, keep_reserve, write_from_reserve
+from trainmark.machine.storage import check_space, is_disk_full, keep_reserve, no_space, write_from_reserve
 from trainmark.plan.make import make_plan
 from trainmark.spec.config import RunConfig
 from trainmark.spec.config_file import config_text, site_text
-from trainmark.spec.errors import StorageError
 from trainmark.spec.files import write_json, write_text
 from trainmark.spec.job_record import JobRecord, write_job_record
 from trainmark.spec.plan import Plan, plan_as_json
@@ -104,9 +103,7 @@ def train(config: RunConfig, plan: Plan, site: Site, folder: RunFolder, launcher
             if not is_disk_full(error):
                 raise
             collect(folder)
-            raise StorageError(
-                f"No space is left in {folder.path}. Free some, then go on with: trainmark resume {folder.path}"
-            ) from error
+            raise no_space(folder.path) from error
         return collect(folder)
 
 
