@@ -63,8 +63,8 @@ def _claim(folder: RunFolder) -> Path:
     while True:
         if holder := _holder(folder, number):
             raise RunFailedError(
-                f"Run {folder.run_id} is being worked on by process {holder['pid']} on {holder['host']}. Wait for it or "
-                f"stop it; one that died on another host is noticed after {STALE_S:.0f} s."
+                f"Run {folder.run_id} is being worked on by process {holder['pid']} on {holder['host']}. Wait for it "
+                f"or stop it; one that died on another host is noticed after {STALE_S:.0f} s."
             )
         number += 1
         if _take(folder.claim(number), own):
