@@ -174,8 +174,8 @@ def test_a_run_is_worked_on_by_one_launcher_at_a_time(start_here: Start, warm_tr
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 6 MiB where the runs are stored."""
-    with small_disk_on(tmp_path / "runs", mebibytes=6) as disk:
+    """A file system of 12 MiB where the runs are stored."""
+    with small_disk_on(tmp_path / "runs", mebibytes=12) as disk:
         yield disk
 
 
