@@ -1,4 +1,4 @@
-"""Checkpoints are written without a second copy in memory, and one that is damaged is never gone on from."""
+"""Checkpoints are written without a second copy in memory, and one that is damaged is never resumed from."""
 
 import json
 import tracemalloc
@@ -240,7 +240,7 @@ def two_ranks(rank: int, folder: str) -> None:
     dist.destroy_process_group()
 
 
-def test_all_ranks_leave_a_checkpoint_that_one_of_them_finds_damaged(tmp_path: Path) -> None:
+def test_all_ranks_skip_a_checkpoint_that_one_of_them_finds_damaged(tmp_path: Path) -> None:
     run_workers(two_ranks, (str(tmp_path),), 2)
     outcomes = [json.loads((tmp_path / f"outcome-{rank}.json").read_text()) for rank in (0, 1)]
     assert outcomes == [[2, [2.0], [[[1], True]]], [2, [2.0], [[[1], False]]]]

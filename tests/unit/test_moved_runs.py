@@ -44,7 +44,7 @@ def test_submissions_that_were_copied_along_with_a_folder_belong_to_the_original
     assert SlurmLauncher().queue(copy.folder) == {}
     assert copy.folder.num_attempts(0) == 1  # what was measured there stays, and a new attempt follows
     moved = RunFolder(tmp_path / "moved")
-    original.folder.path.rename(moved.path)  # its jobs are its own wherever it lies
+    original.folder.path.rename(moved.path)  # its jobs stay its own
     assert read_submissions(moved) == [submission]
 
 
@@ -62,7 +62,7 @@ def test_a_submission_of_an_earlier_version_is_still_known(tmp_path: Path) -> No
     assert found.comment == "submission-1"
 
 
-def test_a_resumed_folder_gets_scripts_for_where_it_lies_now_but_not_for_jobs_under_way(tmp_path: Path) -> None:
+def test_a_resumed_folder_gets_scripts_for_its_present_place_but_not_for_jobs_under_way(tmp_path: Path) -> None:
     there = records(tmp_path / "there", 2)
     here = records(tmp_path / "here", 2)
     for record, now in zip(there, here, strict=True):

@@ -152,7 +152,9 @@ class RunFolder:
 
     def claim(self, number: int) -> Path:
         """Which process works, or worked, on this run; claims count from 1, and the newest holds."""
-        return self.path / "claims" / f"{number:04d}.json" if number else self.path / "launcher.json"  # 0: as once
+        return (
+            self.path / "claims" / f"{number:04d}.json" if number else self.path / "launcher.json"
+        )  # 0: of earlier versions
 
     def newest_claim(self) -> int:
         """The number of the newest claim; 0 where there was none."""

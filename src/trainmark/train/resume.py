@@ -27,7 +27,7 @@ class DamagedError(Exception):
 
 
 class Saved(NamedTuple):
-    """A checkpoint that was complete once, and the checksums of its ranks' files; None: as old as to have none."""
+    """A checkpoint that was complete once, and its files' checksums by rank; None if an earlier version wrote it."""
 
     folder: CheckpointFolder
     checksums: tuple[str, ...] | None
