@@ -18,20 +18,19 @@ from trainmark.machine.claims import claimed, stop_worker
 from trainmark.machine.describe import describe_machine
 from trainmark.machine.software import code_version, describe_software
 from trainmark.machine.stopping import stoppable
-from trainmark.machine.storage import check_space, is_disk_full, keep_reserve, write_from_reserve
+from trainmark.machine.storage import check_space, is_disk_full, keep_reserve, no_space, write_from_reserve
 from trainmark.plan.make import make_plan
 from trainmark.spec.config import RunConfig
 from trainmark.spec.config_file import config_text, site_text
-from trainmark.spec.errors import StorageError
 from trainmark.spec.files import write_json, write_text
-from trainmark.spec.job_record import JobRecord, write_job_record
+from trainmark.spec.job_record import JobRecord
 from trainmark.spec.plan import Plan, plan_as_json
 from trainmark.spec.progress import MemberProgress
 from trainmark.spec.registries import LAUNCHERS
 from trainmark.spec.result import Result
 from trainmark.spec.run_folder import RunFolder
 from trainmark.spec.site import Site
-from trainmark.spec.stored_run import read_stored
+from trainmark.spec.stored_run import begun_with, read_stored, refuse_edits
 from trainmark.spec.workload import DataFacts
 from trainmark.store.runs import new_run_folder
 from trainmark.workloads.find import find_size
@@ -49,23 +48,24 @@ def run(config: RunConfig, site: Site, runs_dir: Path, watch: Watch, making: Pro
     launcher.check(config, plan, site)
     launcher.reach()
     make_missing(config, runs_dir, making)
-    folder = stage(config, plan, site, launcher, runs_dir)
+    folder = stage(config, plan, site, runs_dir)
     return train(config, plan, site, folder, launcher, watch)
 
 
 def resume(folder: RunFolder, watch: Watch, making: Progress) -> Result:
     """The run goes on with the members that are missing; finished ones are kept as they are."""
     config, plan, site = read_stored(folder)
+    refuse_edits(folder)
     launcher: Launcher = LAUNCHERS.load(config.launch.launcher)()
     launcher.check(config, plan, site)
     if _missing(folder, config, plan, site):  # finished members are collected wherever the folder lies
         launcher.reach()
-    make_missing(config, folder.path.parent, making)
+        make_missing(config, folder.path.parent, making)
     return train(config, plan, site, folder, launcher, watch)
 
 
-def stage(config: RunConfig, plan: Plan, site: Site, launcher: Launcher, runs_dir: Path) -> RunFolder:
-    """A run folder with everything that the jobs need: config, plan, bootstraps, job records and scripts."""
+def stage(config: RunConfig, plan: Plan, site: Site, runs_dir: Path) -> RunFolder:
+    """A run folder with everything from which jobs are made: config, site, plan and bootstraps."""
     facts = facts_of(open_dataset(config, runs_dir))
     num_samples = facts.num_train or 0
     check_space(runs_dir, needed_bytes=plan.members * num_samples + SPACE_FOR_RECORDS)
@@ -73,13 +73,9 @@ def stage(config: RunConfig, plan: Plan, site: Site, launcher: Launcher, runs_di
         audits = write_bootstraps(folder, config.ensemble.bootstrap, num_samples, config.seed, plan.members)
         for audit in audits:
             steps_per_epoch(audit["draws"], config.train, plan.workers_per_member)  # refuses too few
-        for job in plan.jobs:
-            record = JobRecord(folder, config, site, job)
-            write_job_record(record)
-            write_text(folder.job_script(job.member), launcher.script(record))
         write_text(folder.config, config_text(config))
         write_text(folder.site, site_text(site))
-        write_json(folder.origin, _origin(config, facts))
+        write_json(folder.origin, {**_origin(config, facts), "begun_with": begun_with(config, plan, site)})
         write_json(folder.plan, plan_as_json(plan))  # last: a folder with a plan is a run that can be resumed
     return folder
 
@@ -104,9 +100,7 @@ def train(config: RunConfig, plan: Plan, site: Site, folder: RunFolder, launcher
             if not is_disk_full(error):
                 raise
             collect(folder)
-            raise StorageError(
-                f"No space is left in {folder.path}. Free some, then go on with: trainmark resume {folder.path}"
-            ) from error
+            raise no_space(folder.path) from error
         return collect(folder)
 
 

@@ -174,8 +174,8 @@ def test_a_run_is_worked_on_by_one_launcher_at_a_time(start_here: Start, warm_tr
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 6 MiB where the runs are stored."""
-    with small_disk_on(tmp_path / "runs", mebibytes=6) as disk:
+    """A file system of 12 MiB where the runs are stored."""
+    with small_disk_on(tmp_path / "runs", mebibytes=12) as disk:
         yield disk
 
 
@@ -198,6 +198,14 @@ def test_a_full_disk_leaves_a_clear_message_and_the_finished_members(
     result = shown(warm_trainmark, run.folder)
     assert (result["state"], states(result)) == ("partial", ["finished", "finished", "failed", "failed"])
     assert result["members"][1]["quality"] is not None
+    assert fill(small_disk) == filler  # the reserves that were given up are gone as well
+    before = sorted(run.folder.rglob("*"))
+    again = warm_trainmark("resume", str(run.folder))
+    assert again.returncode == 1
+    assert again.stderr == (
+        f"trainmark: No space is left in {run.folder}. Free some, then go on with: trainmark resume {run.folder}\n"
+    )
+    assert sorted(run.folder.rglob("*")) == before
     filler.unlink()
     resumed(warm_trainmark, run.folder)
 

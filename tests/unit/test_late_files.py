@@ -11,7 +11,7 @@ from torch.distributed import HashStore
 from trainmark.machine.late_files import look_afresh, read_late
 from trainmark.spec.files import read_json
 from trainmark.spec.run_folder import CheckpointFolder
-from trainmark.train.checkpoint import agree_on_checkpoint
+from trainmark.train.resume import Saved, agree_on_checkpoints
 
 
 def write_later(path: Path, text: str, seconds: float = 0.2) -> threading.Timer:
@@ -56,10 +56,11 @@ def test_looking_afresh_at_what_is_not_there_is_no_error(tmp_path: Path) -> None
     look_afresh(tmp_path / "nowhere")
 
 
-def test_all_ranks_go_on_from_the_checkpoint_that_the_first_one_sees(tmp_path: Path) -> None:
-    newest, older = (CheckpointFolder(tmp_path / name) for name in ("checkpoint-2", "checkpoint-1"))
-    for of_first, of_second in ((newest, older), (newest, None), (None, older)):
+def test_all_ranks_go_on_from_the_checkpoints_that_the_first_one_sees(tmp_path: Path) -> None:
+    newest = Saved(CheckpointFolder(tmp_path / "checkpoint-2"), ("0a", "0b"))
+    older = Saved(CheckpointFolder(tmp_path / "checkpoint-1"), None)
+    for of_first, of_second in (([newest, older], [older]), ([newest], []), ([], [older])):
         store = HashStore()
-        assert agree_on_checkpoint(lambda found=of_first: found, 0, store) == of_first
-        assert agree_on_checkpoint(lambda found=of_second: found, 1, store) == of_first
-    assert agree_on_checkpoint(lambda: older, 0, None) == older  # a rank that is alone asks nobody
+        assert agree_on_checkpoints(lambda found=of_first: found, 0, store) == of_first
+        assert agree_on_checkpoints(lambda found=of_second: found, 1, store) == of_first
+    assert agree_on_checkpoints(lambda: [older], 0, None) == [older]  # a rank that is alone asks nobody

@@ -14,7 +14,7 @@ from trainmark.spec.registries import METRICS, QUALITIES
 from trainmark.spec.result import MemberResult, Metric, Result
 from trainmark.spec.run_folder import RunFolder
 from trainmark.spec.seeds import weights_seed
-from trainmark.spec.stored_run import DAMAGE, damaged, read_stored
+from trainmark.spec.stored_run import DAMAGE, damaged, find_edits, read_stored
 
 MEMBER_METRICS = ("throughput_samples_per_s", "step_time_s", "epoch_time_s", "flops", "peak_memory_bytes")
 
@@ -47,7 +47,10 @@ def _result_of(folder: RunFolder, measured: Measured) -> Result:
         engine=_engine(measured),
         metrics=metrics,
         members=[_member_result(measured, member) for member in measured.members],
-        warnings=find_warnings(measured, metrics, read_json(folder.bootstrap_audit), origin.get("data", {})),
+        warnings=[
+            *(f"edited after the run began, and not what ran: {edit}" for edit in find_edits(folder)),
+            *find_warnings(measured, metrics, read_json(folder.bootstrap_audit), origin.get("data", {})),
+        ],
         provenance={
             **origin["provenance"],
             "dataset_fingerprint": _fingerprint(measured),

@@ -19,6 +19,7 @@ def find_warnings(
         *_other_data(measured, data),
         *_failed_members(measured),
         *_restarted(measured),
+        *_damaged_checkpoints(measured),
         *_synthetic(measured),
         *_layout(measured),
         *_affinity(measured),
@@ -75,6 +76,19 @@ def _restarted(measured: Measured) -> list[str]:
         for member in measured.finished
         if member.was_restarted
     ]
+
+
+def _damaged_checkpoints(measured: Measured) -> list[str]:
+    found = []
+    for member in measured.members:
+        if damaged := [event["checkpoint"] for event in member.all_of("checkpoint_damaged")]:
+            resumed = member.one("resumed")
+            instead = f"went on from {resumed['checkpoint']}" if resumed else "started from the beginning"
+            found.append(
+                f"member {member.job.member} {instead}: damaged on disk is {', '.join(damaged)}. Check the "
+                "storage of the run."
+            )
+    return found
 
 
 def _synthetic(measured: Measured) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from trainmark.launch.ends import may_be_tried_again
 from trainmark.launch.launcher import Launcher
-from trainmark.spec.job_record import JobRecord
+from trainmark.spec.job_record import JobRecord, write_job
 
 
 def run_jobs(launcher: Launcher, records: list[JobRecord], on_poll: Callable[[], None]) -> None:
@@ -16,6 +16,8 @@ def run_jobs(launcher: Launcher, records: list[JobRecord], on_poll: Callable[[],
     """
     under_way = {record.job.member for record in launcher.adopt(records)}
     waiting = [record for record in records if record.job.member not in under_way and not record.is_finished()]
+    for record in waiting:  # not those under way, whose nodes read these files; a moved folder has other paths now
+        write_job(record, launcher.script(record))
     tries = Counter(under_way)
     try:
         while waiting or launcher.num_running():

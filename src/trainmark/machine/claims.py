@@ -2,6 +2,7 @@
 
 import json
 import os
+import secrets
 import signal
 import socket
 import tempfile
@@ -13,7 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from trainmark.machine.process import is_alive, this_process
-from trainmark.spec.errors import RunFailedError
+from trainmark.machine.storage import is_disk_full, no_space
+from trainmark.spec.errors import RunFailedError, StorageError
+from trainmark.spec.files import write_json
 from trainmark.spec.run_folder import RunFolder
 
 STOP_PATIENCE_S = 30.0
@@ -23,50 +26,83 @@ STALE_S = 120.0  # some heartbeats late: shared storage may show the newest one 
 
 def is_being_worked_on(folder: RunFolder) -> bool:
     """Whether a launcher process runs this run now."""
-    claim = _read_claim(folder)
-    return claim is not None and _is_held(folder, claim)
+    return _holder(folder, folder.newest_claim()) is not None
 
 
 @contextmanager
 def claimed(folder: RunFolder) -> Iterator[None]:
-    """Inside, no other process can work on the run; a claim whose process is gone is taken over."""
-    claim = _read_claim(folder)
-    if claim is not None and not _is_held(folder, claim):
-        folder.launcher.unlink(missing_ok=True)
+    """Inside, no other process can work on the run; a claim whose process is gone does not hold."""
     try:
-        descriptor = os.open(folder.launcher, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-    except FileExistsError:
-        owner = _read_claim(folder) or {"pid": "unknown", "host": "unknown"}
-        raise RunFailedError(
-            f"Run {folder.run_id} is being worked on by process {owner['pid']} on {owner['host']}. Wait for it or stop "
-            f"it; one that died on another host is noticed after {STALE_S:.0f} s."
-        ) from None
-    with os.fdopen(descriptor, "w") as file:
-        json.dump(this_process(), file)
+        claim = _claim(folder)
+    except OSError as error:
+        if is_disk_full(error):
+            raise no_space(folder.path) from error
+        raise StorageError(
+            f"Run {folder.run_id} cannot be claimed: {error.strerror}. Make {folder.path} writable for you, or copy it "
+            "to where you can write and resume the copy."
+        ) from error
     ended = threading.Event()
-    threading.Thread(target=_keep_fresh, args=(folder.launcher, ended), daemon=True).start()
+    threading.Thread(target=_keep_fresh, args=(claim, ended), daemon=True).start()
     try:
         yield
     finally:
         ended.set()
-        folder.launcher.unlink(missing_ok=True)
+        with suppress(OSError):
+            os.truncate(claim, 0)  # it has ended; unlike any other mark, this needs no space
 
 
-def _keep_fresh(path: Path, ended: threading.Event) -> None:
+def _claim(folder: RunFolder) -> Path:
+    """The claim that this process has got; an error if another one holds.
+
+    Claims are numbered and never removed. Number n + 1 is taken by a process that has seen claim n ended or its process
+    gone, and taken with link(), which fails if the name exists; over NFS the server decides that. So of several
+    processes that see the same stale claim one alone gets the next number, and none can remove another's new claim.
+    """
+    own = {**this_process(), "folder": folder.identity()}
+    number = folder.newest_claim()
+    while True:
+        if holder := _holder(folder, number):
+            raise RunFailedError(
+                f"Run {folder.run_id} is being worked on by process {holder['pid']} on {holder['host']}. Wait for it "
+                f"or stop it; one that died on another host is noticed after {STALE_S:.0f} s."
+            )
+        number += 1
+        if _take(folder.claim(number), own):
+            return folder.claim(number)
+
+
+def _take(claim: Path, own: dict[str, Any]) -> bool:
+    """Whether the claim is ours; it appears with all its content, or not at all."""
+    unique = claim.with_name(f".{claim.name}.{secrets.token_hex(8)}")
+    write_json(unique, own)
+    try:
+        os.link(unique, claim)
+    except FileExistsError:
+        return unique.stat().st_nlink == 2  # an answer that was lost on NFS: the repeated call finds our own link
+    finally:
+        unique.unlink(missing_ok=True)
+    return True
+
+
+def _keep_fresh(claim: Path, ended: threading.Event) -> None:
     """Touches the claim now and then, so that other hosts can see that its process lives."""
     while not ended.wait(HEARTBEAT_S):
         with suppress(OSError):
-            os.utime(path)
+            os.utime(claim)
 
 
-def _is_held(folder: RunFolder, claim: dict[str, Any]) -> bool:
-    """Whether the claim's process lives: seen on this host, believed on others while it keeps the claim fresh."""
-    if claim["host"] == socket.gethostname():
-        return is_alive(claim)
+def _holder(folder: RunFolder, number: int) -> dict[str, Any] | None:
+    """The process of a claim, while it lives: seen on this host, believed on others while it keeps the claim fresh."""
     try:
-        return _now_of_storage(folder) - folder.launcher.stat().st_mtime < STALE_S
-    except FileNotFoundError:
-        return False
+        holder = json.loads(folder.claim(number).read_text())
+        if not folder.is_owner_of(holder):  # copied along with the folder; its process works on the original
+            return None
+        if holder["host"] == socket.gethostname():
+            return holder if is_alive(holder) else None
+        is_fresh = _now_of_storage(folder) - folder.claim(number).stat().st_mtime < STALE_S
+        return holder if is_fresh else None
+    except (FileNotFoundError, ValueError, LookupError, TypeError, AttributeError):  # none, ended, or damaged
+        return None
 
 
 def _now_of_storage(folder: RunFolder) -> float:
@@ -80,24 +116,16 @@ def _now_of_storage(folder: RunFolder) -> float:
 
 def stop_worker(folder: RunFolder) -> bool:
     """Whether a process worked on the run and was told to end; it is waited for."""
-    claim = _read_claim(folder)
-    if claim is None or not _is_held(folder, claim):
+    holder = _holder(folder, folder.newest_claim())
+    if holder is None:
         return False
-    if claim["host"] != socket.gethostname():
+    if holder["host"] != socket.gethostname():
         raise RunFailedError(
-            f"Run {folder.run_id} is being worked on by process {claim['pid']} on {claim['host']}. Cancel it there; "
+            f"Run {folder.run_id} is being worked on by process {holder['pid']} on {holder['host']}. Cancel it there; "
             f"one that died is noticed after {STALE_S:.0f} s."
         )
-    os.kill(claim["pid"], signal.SIGTERM)
+    os.kill(holder["pid"], signal.SIGTERM)
     deadline = time.monotonic() + STOP_PATIENCE_S
-    while is_alive(claim) and time.monotonic() < deadline:
+    while is_alive(holder) and time.monotonic() < deadline:
         time.sleep(0.05)
     return True
-
-
-def _read_claim(folder: RunFolder) -> dict[str, Any] | None:
-    try:
-        claim: dict[str, Any] = json.loads(folder.launcher.read_text())
-    except (FileNotFoundError, ValueError):  # gone, or being written this very moment
-        return None
-    return claim

@@ -31,9 +31,14 @@ def check_space(
         )
 
 
+def no_space(folder: Path) -> StorageError:
+    """The error for a run whose folder can take no more."""
+    return StorageError(f"No space is left in {folder}. Free some, then go on with: trainmark resume {folder}")
+
+
 def keep_reserve(path: Path) -> None:
     """A file of real bytes that can be given up when the disk is full (zeros might be stored as a hole)."""
-    if not path.exists():
+    if not path.exists() or path.stat().st_size < RESERVE_BYTES:  # shorter: a full disk has cut it
         path.write_bytes(os.urandom(RESERVE_BYTES))
 
 

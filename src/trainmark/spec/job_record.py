@@ -5,7 +5,7 @@ from pathlib import Path
 
 from trainmark.spec.config import RunConfig
 from trainmark.spec.config_file import read_site
-from trainmark.spec.files import read_json, write_json
+from trainmark.spec.files import read_json, write_json, write_text
 from trainmark.spec.plan import Job, job_as_json, job_from_json
 from trainmark.spec.run_folder import AttemptFolder, RunFolder
 from trainmark.spec.site import NodeGroup, Site
@@ -38,15 +38,22 @@ class JobRecord:
         return attempts > 0 and self.folder.attempt(self.job.member, attempts).done.exists()
 
 
-def write_job_record(record: JobRecord) -> None:
-    """job.json holds the record."""
-    data = {"config": record.config.model_dump(exclude_none=True), "job": job_as_json(record.job)}
+def write_job(record: JobRecord, script: str) -> None:
+    """job.json holds the record, job.sh the script."""
+    data = {
+        "config": record.config.model_dump(exclude_none=True),
+        "site": record.site.model_dump(exclude_none=True),
+        "job": job_as_json(record.job),
+    }
     write_json(record.folder.job_record(record.job.member), data)
+    write_text(record.folder.job_script(record.job.member), script)
 
 
 def read_job_record(path: Path) -> JobRecord:
-    """The record in a job.json; the run's folder, with its site, is where it lies: <run>/jobs/<member>/job.json."""
+    """The record in a job.json; the run's folder is where it lies: <run>/jobs/<member>/job.json."""
     data = read_json(path)
     folder = RunFolder(path.resolve().parents[2])
     config = RunConfig.model_validate(data["config"])
-    return JobRecord(folder, config, read_site(folder.site), job_from_json(data["job"]))
+    # Earlier versions kept the site in site.toml alone.
+    site = Site.model_validate(data["site"]) if "site" in data else read_site(folder.site)
+    return JobRecord(folder, config, site, job_from_json(data["job"]))

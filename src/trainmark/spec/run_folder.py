@@ -1,7 +1,9 @@
 """RunFolder: where each file of a run lies on disk; the folder mirrors the flow."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 
 def member_name(member: int) -> str:
@@ -21,7 +23,7 @@ class CheckpointFolder:
 
     @property
     def complete(self) -> Path:
-        """Exists if and only if every rank's file is whole."""
+        """Exists if and only if every rank's file was written to its end; holds their checksums."""
         return self.path / "complete"
 
 
@@ -136,10 +138,27 @@ class RunFolder:
         """When, where and with which software the run was begun."""
         return self.path / "origin.json"
 
-    @property
-    def launcher(self) -> Path:
-        """Which process works on this run now."""
-        return self.path / "launcher.json"
+    def identity(self) -> dict[str, Any]:
+        """What a record of a process or job keeps, so that it is not taken for that of a copy of this folder."""
+        return {"path": str(self.path), "inode": self.path.stat().st_ino}
+
+    def is_owner_of(self, record: Mapping[str, Any]) -> bool:
+        """Whether a record with an identity was made in this folder; one without, of an earlier version, was.
+
+        A moved folder keeps its inode, one that is mounted elsewhere too; a copy has another path and another inode.
+        """
+        of = record.get("folder")
+        return of is None or of["path"] == str(self.path) or of["inode"] == self.path.stat().st_ino
+
+    def claim(self, number: int) -> Path:
+        """Which process works, or worked, on this run; claims count from 1, and the newest holds."""
+        return (
+            self.path / "claims" / f"{number:04d}.json" if number else self.path / "launcher.json"
+        )  # 0: of earlier versions
+
+    def newest_claim(self) -> int:
+        """The number of the newest claim; 0 where there was none."""
+        return max((int(path.stem) for path in (self.path / "claims").glob("[0-9]*.json")), default=0)
 
     def reserve(self, what: str) -> Path:
         """Space kept back so that the end of a run ("exit", "result") can still be written on a full disk."""

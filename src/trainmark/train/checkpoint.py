@@ -1,25 +1,23 @@
-"""Checkpoints: a member's training state at a step, each rank's part whole or not there, safe to load."""
+"""Writing checkpoints: a member's training state at a step, each rank's part whole and with its checksum."""
 
-import io
+import hashlib
 import shutil
-from collections.abc import Callable
 from pathlib import Path
-from pickle import UnpicklingError
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import torch
 
-from trainmark.machine.late_files import look_afresh, read_late
 from trainmark.spec.config import LaunchConfig
-from trainmark.spec.errors import TrainmarkError
-from trainmark.spec.files import write_atomically, write_text
-from trainmark.spec.run_folder import AttemptFolder, CheckpointFolder, RunFolder
-from trainmark.train.end_request import EndedEarlyError, EndRequest, Store
+from trainmark.spec.files import write_atomically, write_json
+from trainmark.spec.run_folder import AttemptFolder
+from trainmark.train.end_request import EndedEarlyError, EndRequest
 from trainmark.train.event_log import EventLog
-from trainmark.train.process_group import barrier
+from trainmark.train.process_group import barrier, gather_rows
 from trainmark.train.trainee import Trainee
 
-CHECKPOINT = "trainmark/checkpoint"
+KEPT = 2  # whole checkpoints of an attempt: should the newest one be damaged, the one before is still there
+CHECKSUM = "blake2b"
+CHECKSUM_BYTES = 16
 
 
 class Position(NamedTuple):
@@ -31,7 +29,7 @@ class Position(NamedTuple):
 
 
 class Checkpoints:
-    """Writes a member's checkpoints; only the newest whole one is kept."""
+    """Writes a member's checkpoints; the newest two are kept."""
 
     def __init__(self, attempt: AttemptFolder, launch: LaunchConfig, log: EventLog, request: EndRequest) -> None:
         self._attempt = attempt
@@ -56,14 +54,14 @@ class Checkpoints:
         """
         folder = self._attempt.checkpoint(position.step)
         folder.path.mkdir(parents=True, exist_ok=True)
-        _write(folder.rank(trainee.rank), _state_of(trainee, position))
-        barrier()
+        checksum = write_state(folder.rank(trainee.rank), _state_of(trainee, position))
+        own = torch.tensor([list(checksum)], dtype=torch.uint8, device=trainee.device)
+        checksums = gather_rows(own, [1] * trainee.workers)  # once it is here, all ranks have written their files
         if trainee.rank == 0:
-            write_text(folder.complete, "")  # from here on this is the one to resume from
+            # From here on this is the one to resume from.
+            write_json(folder.complete, {CHECKSUM: [bytes(row).hex() for row in checksums.tolist()]})
             self._log.write("checkpoint", epoch=position.epoch, step=position.step)
-            for older in self._attempt.checkpoints():
-                if older.path != folder.path:
-                    shutil.rmtree(older.path, ignore_errors=True)
+            remove_old_checkpoints(self._attempt)
         barrier()
         if self._request.is_due(position.step):
             raise EndedEarlyError(
@@ -72,46 +70,51 @@ class Checkpoints:
             )
 
 
-def find_checkpoint(folder: RunFolder, member: int, attempt: int) -> CheckpointFolder | None:
-    """The newest whole checkpoint that an earlier attempt at the member left."""
-    for earlier in range(attempt - 1, 0, -1):
-        look_afresh(folder.attempt(member, earlier).path)
-        for found in reversed(folder.attempt(member, earlier).checkpoints()):
-            if found.complete.exists():
-                return found
-    return None
+def remove_old_checkpoints(attempt: AttemptFolder) -> None:
+    """Only the newest whole ones of the attempt are left."""
+    whole = [each for each in attempt.checkpoints() if each.complete.exists()]
+    for older in attempt.checkpoints():
+        if older not in whole[-KEPT:]:
+            older.complete.unlink(missing_ok=True)  # first: what is left of it by a kill must not be taken for whole
+            shutil.rmtree(older.path, ignore_errors=True)
 
 
-def agree_on_checkpoint(
-    find: Callable[[], CheckpointFolder | None], rank: int, store: Store | None
-) -> CheckpointFolder | None:
-    """What rank 0 finds, on all ranks: shared storage may show one node an older state than another."""
-    if store is None:
-        return find()
-    if rank == 0:
-        found = find()
-        store.set(CHECKPOINT, str(found.path) if found else "")
-    path = store.get(CHECKPOINT).decode()
-    return CheckpointFolder(Path(path)) if path else None
+class _Hashed:
+    """A file that hashes what is written to it."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self.checksum = hashlib.blake2b(digest_size=CHECKSUM_BYTES)
+
+    def write(self, data: bytes) -> int:
+        self.checksum.update(data)
+        return self._file.write(data)
+
+    def flush(self) -> None:
+        self._file.flush()
 
 
-def load_checkpoint(folder: CheckpointFolder, trainee: Trainee) -> Position:
-    """The trainee is as it was; the position to go on from comes back."""
-    path = folder.rank(trainee.rank)
-    try:
-        read_late(path.stat, folder.path)
-        # weights_only: a checkpoint is data and can never run code.
-        state = torch.load(path, map_location=trainee.device, weights_only=True)
-        trainee.parallelism.load(state["trained"], trainee.optimizer)
-        torch.set_rng_state(state["random_state"].cpu())
-        if trainee.device.type == "cuda":
-            torch.cuda.set_rng_state(state["cuda_random_state"].cpu())
-        return Position(*state["position"])
-    except (OSError, RuntimeError, ValueError, LookupError, EOFError, UnpicklingError) as error:
-        raise TrainmarkError(
-            f"The checkpoint {path} is damaged ({type(error).__name__}). Remove {folder.path}; the next attempt does "
-            "without."
-        ) from error
+def write_state(path: Path, state: dict[str, Any]) -> bytes:
+    """The checksum of the file that now holds the state.
+
+    Written as it is serialised: a second copy in memory would stand in the measured peak.
+    """
+    checksum = b""
+
+    def write(file: IO[bytes]) -> None:
+        nonlocal checksum
+        hashed = _Hashed(file)
+        torch.save(state, hashed)  # type: ignore[arg-type]
+        checksum = hashed.checksum.digest()
+
+    write_atomically(path, write)
+    return checksum
+
+
+def read_checksum(path: Path) -> str:
+    """The checksum of a file as it is now."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=CHECKSUM_BYTES)).hexdigest()
 
 
 def _state_of(trainee: Trainee, position: Position) -> dict[str, Any]:
@@ -123,9 +126,3 @@ def _state_of(trainee: Trainee, position: Position) -> dict[str, Any]:
     if trainee.device.type == "cuda":
         state["cuda_random_state"] = torch.cuda.get_rng_state()
     return state
-
-
-def _write(path: Path, state: dict[str, Any]) -> None:
-    buffer = io.BytesIO()
-    torch.save(state, buffer)
-    write_atomically(path, lambda file: file.write(buffer.getbuffer()))

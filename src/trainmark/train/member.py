@@ -9,16 +9,16 @@ from trainmark.spec.files import write_json
 from trainmark.spec.job_record import JobRecord
 from trainmark.spec.plan import Rank
 from trainmark.train.build import build_trainee
-from trainmark.train.checkpoint import Checkpoints, Position, agree_on_checkpoint, find_checkpoint, load_checkpoint
-from trainmark.train.end_request import EndRequest, Store
+from trainmark.train.checkpoint import Checkpoints
+from trainmark.train.end_request import EndRequest
 from trainmark.train.evaluation import write_predictions
 from trainmark.train.event_log import EventLog
 from trainmark.train.loop import train
 from trainmark.train.open_data import open_data
 from trainmark.train.process import peak_memory, set_up_process
 from trainmark.train.process_group import barrier, join_group, leave_group
+from trainmark.train.resume import agree_on_checkpoints, find_checkpoints, resume_from_newest
 from trainmark.train.start_line import wait_for_go
-from trainmark.train.trainee import Trainee
 from trainmark.train.usage_log import sample_usage
 
 
@@ -33,7 +33,8 @@ def train_member(
     request.agree_over(store, rank.rank, workers.size, record.config.train)
     stop_sampling = sample_usage(record, rank, attempt)  # now that all ranks of the node have told what they are
     trainee = build_trainee(record, rank, data, workers, attempt, log)
-    position = _resume(trainee, record, attempt_number, log, store)
+    find = partial(find_checkpoints, record.folder, record.job.member, attempt_number)
+    position = resume_from_newest(agree_on_checkpoints(find, rank.rank, store), trainee, record.folder, log)
     if waits_for_start:
         wait_for_go(attempt, rank.rank)
     _measure_ceiling(record, device, log)
@@ -48,17 +49,6 @@ def train_member(
     if rank.rank == 0:
         write_json(attempt.done, {"member": record.job.member, "attempt": attempt_number, "quality": quality})
     leave_group()
-
-
-def _resume(trainee: Trainee, record: JobRecord, attempt_number: int, log: EventLog, store: Store | None) -> Position:
-    find = partial(find_checkpoint, record.folder, record.job.member, attempt_number)
-    found = agree_on_checkpoint(find, trainee.rank, store)
-    if found is None:
-        return Position()
-    position = load_checkpoint(found, trainee)
-    where = str(found.path.relative_to(record.folder.path))
-    log.write("resumed", checkpoint=where, epoch=position.epoch, step=position.step)
-    return position
 
 
 def _measure_ceiling(record: JobRecord, device: torch.device, log: EventLog) -> None:

@@ -3,6 +3,7 @@
 import time
 from contextlib import suppress
 from dataclasses import replace
+from secrets import token_hex
 
 from trainmark.launch.ends import End, record_end
 from trainmark.launch.slurm.ending import explain_end
@@ -91,7 +92,7 @@ class SlurmLauncher:
         folder = records[0].folder
         tasks = tuple(Task(record.job.member, record.new_attempt()[0]) for record in records)
         number = max(folder.submission_numbers(), default=0) + 1
-        submission = Submission(number, tasks, is_array=is_array, job_id=None)
+        submission = Submission(number, tasks, is_array=is_array, job_id=None, token=token_hex(4))
         write_submission(folder, submission)
         write_text(folder.submission_script(number), submission_script(records, submission))
         return records if self._send(submission, records) else []

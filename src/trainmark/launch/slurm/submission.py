@@ -23,11 +23,12 @@ class Submission:
     is_array: bool
     job_id: str | None
     gave_up: bool = False  # Slurm refused it, or never heard of it
+    token: str = ""  # tells it from submissions of a copy of the run's folder, whose jobs have the same name
 
     @property
     def comment(self) -> str:
         """By this a job is recognised in the queue, should its number be lost."""
-        return f"submission-{self.number}"
+        return f"submission-{self.number}-{self.token}" if self.token else f"submission-{self.number}"
 
     def job_of(self, task: Task) -> str | None:
         """The number of a task's job in the queue."""
@@ -48,16 +49,19 @@ def write_submission(folder: RunFolder, submission: Submission) -> None:
             "job_id": submission.job_id,
             "is_array": submission.is_array,
             "gave_up": submission.gave_up,
+            "token": submission.token,
+            "folder": folder.identity(),
             "tasks": [task._asdict() for task in submission.tasks],
         },
     )
 
 
 def read_submissions(folder: RunFolder) -> list[Submission]:
-    """All of a run, oldest first."""
-    return [_read(number, read_json(folder.submission_record(number))) for number in folder.submission_numbers()]
+    """All of a run, oldest first; those that were copied along with its folder belong to the original."""
+    records = {number: read_json(folder.submission_record(number)) for number in folder.submission_numbers()}
+    return [_read(number, data) for number, data in records.items() if folder.is_owner_of(data)]
 
 
 def _read(number: int, data: dict[str, Any]) -> Submission:
     tasks = tuple(Task(**task) for task in data["tasks"])
-    return Submission(number, tasks, data["is_array"], data["job_id"], data["gave_up"])
+    return Submission(number, tasks, data["is_array"], data["job_id"], data["gave_up"], data.get("token", ""))

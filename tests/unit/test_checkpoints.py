@@ -1,0 +1,246 @@
+"""Checkpoints are written without a second copy in memory, and one that is damaged is never resumed from."""
+
+import json
+import tracemalloc
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+import torch
+import torch.distributed as dist
+
+from tests.worker_group import run_workers
+from trainmark.spec.config import LaunchConfig
+from trainmark.spec.errors import TrainmarkError
+from trainmark.spec.run_folder import CheckpointFolder, RunFolder
+from trainmark.train import resume
+from trainmark.train.checkpoint import Checkpoints, Position, read_checksum, write_state
+from trainmark.train.end_request import EndRequest
+from trainmark.train.event_log import EventLog
+from trainmark.train.memory_lack import explain_memory_lack
+from trainmark.train.resume import find_checkpoints, resume_from_newest
+from trainmark.train.trainee import Trainee
+
+
+class Weights:
+    """As much of a parallel mode as a checkpoint needs."""
+
+    def __init__(self) -> None:
+        self.values = torch.zeros(1000)
+
+    def state(self, optimizer: object) -> dict[str, Any]:
+        return {"model": self.values}
+
+    def load(self, state: dict[str, Any], optimizer: object) -> None:
+        self.values.copy_(state["model"])
+
+
+@dataclass
+class Small:
+    """As much of a trainee as a checkpoint needs."""
+
+    rank: int = 0
+    workers: int = 1
+    device: torch.device = field(default_factory=lambda: torch.device("cpu"))
+    parallelism: Weights = field(default_factory=Weights)
+    optimizer: object = None
+
+    def as_trainee(self) -> Trainee:
+        return cast(Trainee, self)
+
+
+def train(run: RunFolder, attempt: int, steps: range, trainee: Small) -> None:
+    """Leaves a checkpoint before each step, in which all weights are the step's number."""
+    log = EventLog(run.attempt(0, attempt).rank_events(trainee.rank))
+    checkpoints = Checkpoints(run.attempt(0, attempt), LaunchConfig(), log, EndRequest())
+    for step in steps:
+        trainee.parallelism.values.fill_(step)
+        checkpoints.save(trainee.as_trainee(), Position(step, epoch=step))
+
+
+def go_on(run: RunFolder, attempt: int, trainee: Small) -> tuple[Position, list[dict[str, Any]]]:
+    """Where an attempt goes on from, and its events."""
+    events = run.attempt(0, attempt).rank_events(trainee.rank)
+    found = find_checkpoints(run, 0, attempt)
+    position = resume_from_newest(found, trainee.as_trainee(), run, EventLog(events))
+    return position, [json.loads(line) for line in events.read_text().splitlines()]
+
+
+def flip(path: Path, num_bytes: int = 8) -> None:
+    """Changes bytes in the middle of a file, among the weights."""
+    data = bytearray(path.read_bytes())
+    middle = len(data) // 2
+    for place in range(middle, middle + num_bytes):
+        data[place] ^= 0xFF
+    path.write_bytes(data)
+
+
+def newest_of(run: RunFolder, attempt: int = 1) -> CheckpointFolder:
+    return run.attempt(0, attempt).checkpoints()[-1]
+
+
+def test_the_newest_two_checkpoints_of_an_attempt_are_kept(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path)
+    train(run, 1, range(1, 5), Small())
+    assert [each.path.name for each in run.attempt(0, 1).checkpoints()] == [
+        "checkpoint-000000003",
+        "checkpoint-000000004",
+    ]
+
+
+def test_a_checkpoint_holds_the_checksums_of_its_files(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path)
+    train(run, 1, range(1, 2), Small())
+    newest = newest_of(run)
+    assert json.loads(newest.complete.read_text()) == {"blake2b": [read_checksum(newest.rank(0))]}
+
+
+def test_training_goes_on_from_the_newest_checkpoint_of_the_newest_attempt_that_has_one(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path)
+    train(run, 1, range(7, 9), Small())
+    train(run, 2, range(3, 4), Small())
+    run.attempt(0, 2).checkpoint(9).path.mkdir()  # killed while it was written
+    trainee = Small()
+    assert go_on(run, 4, trainee)[0] == Position(3, epoch=3)
+    assert trainee.parallelism.values.unique().tolist() == [3.0]
+
+
+def test_flipped_bytes_in_a_checkpoint_are_found_and_the_one_before_it_is_used(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, trainee = RunFolder(tmp_path), Small()
+    train(run, 1, range(1, 4), Small())
+    flip(newest_of(run).rank(0))
+    position, events = go_on(run, 2, trainee)
+    assert position == Position(2, epoch=2)
+    assert trainee.parallelism.values.unique().tolist() == [2.0]
+    name = "jobs/0000/attempt-1/checkpoint-00000000"
+    assert [(event["kind"], event["checkpoint"]) for event in events] == [
+        ("checkpoint_damaged", f"{name}3"),
+        ("resumed", f"{name}2"),
+    ]
+    assert events[0]["ranks"] == [0]
+    assert events[0]["reason"].endswith("rank-0.pt does not have the checksum that it was written with")
+    assert capsys.readouterr().err == f"trainmark: {name}3 is damaged (rank 0) and is not used\n"
+
+
+def test_if_all_checkpoints_of_an_attempt_are_damaged_those_of_the_attempt_before_are_used(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path)
+    train(run, 1, range(1, 3), Small())
+    train(run, 2, range(4, 6), Small())
+    for checkpoint in run.attempt(0, 2).checkpoints():
+        flip(checkpoint.rank(0))
+    assert go_on(run, 3, Small())[0] == Position(2, epoch=2)
+
+
+@pytest.mark.parametrize("damage", ["cut", "removed", "checksums damaged", "no checksum of this rank"])
+def test_if_every_checkpoint_is_damaged_training_starts_from_the_beginning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str
+) -> None:
+    monkeypatch.setattr(resume, "read_late", lambda read, _: read())  # without waiting for storage that is late
+    run, trainee = RunFolder(tmp_path), Small()
+    train(run, 1, range(1, 3), Small())
+    for checkpoint in run.attempt(0, 1).checkpoints():
+        if damage == "cut":
+            checkpoint.rank(0).write_bytes(checkpoint.rank(0).read_bytes()[:-1])
+        elif damage == "removed":
+            checkpoint.rank(0).unlink()
+        else:
+            checkpoint.complete.write_text("{" if damage == "checksums damaged" else '{"blake2b": []}')
+    position, events = go_on(run, 2, trainee)
+    assert position == Position()
+    assert [event["kind"] for event in events] == ["checkpoint_damaged"] * 2
+    assert not trainee.parallelism.values.any()
+
+
+def test_a_checkpoint_of_an_earlier_version_has_no_checksums_and_is_loaded_all_the_same(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path)
+    train(run, 1, range(1, 3), Small())
+    for checkpoint in run.attempt(0, 1).checkpoints():
+        checkpoint.complete.write_text("")
+    assert go_on(run, 2, Small())[0] == Position(2, epoch=2)
+    newest_of(run).rank(0).write_bytes(b"PK")
+    assert go_on(run, 3, Small())[0] == Position(1, epoch=1)
+
+
+@pytest.mark.parametrize("has_checksums", [True, False])
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 1 GiB"),
+        RuntimeError("[enforce fail] DefaultCPUAllocator: not enough memory: you tried to allocate 8000 bytes."),
+    ],
+)
+def test_memory_that_is_too_small_for_a_checkpoint_is_not_called_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: RuntimeError, *, has_checksums: bool
+) -> None:
+    run = RunFolder(tmp_path)
+    train(run, 1, range(1, 2), Small())
+    if not has_checksums:
+        newest_of(run).complete.write_text("")
+
+    def load(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(resume.torch, "load", load)
+    with pytest.raises(RuntimeError) as raised:
+        go_on(run, 2, Small())
+    assert raised.value is error
+    assert (explain_memory_lack(error) or "").startswith("out of memory: ")
+
+
+def test_memory_that_runs_out_while_weights_are_copied_is_not_called_damage(tmp_path: Path) -> None:
+    class TooLarge(Weights):
+        def load(self, state: dict[str, Any], optimizer: object) -> None:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+
+    run = RunFolder(tmp_path)
+    train(run, 1, range(1, 2), Small())
+    with pytest.raises(torch.OutOfMemoryError):
+        go_on(run, 2, Small(parallelism=TooLarge()))
+
+
+def test_a_whole_checkpoint_that_does_not_fit_the_model_is_an_error_with_the_next_step(tmp_path: Path) -> None:
+    run, other = RunFolder(tmp_path), Small()
+    train(run, 1, range(1, 2), Small())
+    other.parallelism.values = torch.zeros(7)
+    with pytest.raises(TrainmarkError, match=r"is whole, but does not fit .*Resume with that one, or start a new run"):
+        go_on(run, 2, other)
+
+
+def test_writing_a_checkpoint_makes_no_copy_of_it_in_memory(tmp_path: Path) -> None:
+    state = {"weights": torch.zeros(2**22), "more": torch.zeros(2**22)}  # 16 MiB each
+    write_state(tmp_path / "first.pt", {"weights": torch.zeros(1)})  # what is imported and cached at first
+    tracemalloc.start()
+    try:
+        checksum = write_state(tmp_path / "state.pt", state)
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak_bytes < 2**20
+    assert (tmp_path / "state.pt").stat().st_size > 32 * 2**20
+    assert read_checksum(tmp_path / "state.pt") == checksum.hex()
+
+
+def two_ranks(rank: int, folder: str) -> None:
+    """Trains, then goes on as a second attempt from what rank 1 finds damaged; the outcome is left in a file."""
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=2)
+    run = RunFolder(Path(folder))
+    train(run, 1, range(1, 4), Small(rank, 2))
+    if rank == 1:
+        flip(newest_of(run).rank(1))
+    dist.barrier()
+    trainee = Small(rank, 2)
+    position, events = go_on(run, 2, trainee)
+    damaged = [(event["ranks"], event["reason"] is None) for event in events if event["kind"] == "checkpoint_damaged"]
+    outcome = [position.step, trainee.parallelism.values.unique().tolist(), damaged]
+    Path(folder, f"outcome-{rank}.json").write_text(json.dumps(outcome))
+    dist.destroy_process_group()
+
+
+def test_all_ranks_skip_a_checkpoint_that_one_of_them_finds_damaged(tmp_path: Path) -> None:
+    run_workers(two_ranks, (str(tmp_path),), 2)
+    outcomes = [json.loads((tmp_path / f"outcome-{rank}.json").read_text()) for rank in (0, 1)]
+    assert outcomes == [[2, [2.0], [[[1], True]]], [2, [2.0], [[[1], False]]]]
