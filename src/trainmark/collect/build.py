@@ -10,10 +10,10 @@ from trainmark.collect.measured import Measured, Member, read_measured
 from trainmark.collect.warnings import find_warnings
 from trainmark.machine.claims import is_being_worked_on
 from trainmark.spec.config import RunConfig
-from trainmark.spec.layout import global_batch, samples_per_replica
+from trainmark.spec.layout import global_batch, layout_of, samples_per_replica
 from trainmark.spec.plan import plan_as_json
 from trainmark.spec.registries import METRICS, QUALITIES
-from trainmark.spec.result import MemberResult, Result
+from trainmark.spec.result import MemberResult, Metric, Result
 from trainmark.spec.run_folder import RunFolder
 from trainmark.spec.seeds import weights_seed
 from trainmark.spec.stored_run import read_choices
@@ -42,7 +42,7 @@ def _result_of(folder: RunFolder, measured: Measured) -> Result:
         size=measured.config.size,
         config=measured.config.model_dump(exclude_none=True),
         plan=plan_as_json(measured.plan),
-        training=_training(measured),
+        training=_training(measured, metrics),
         machine=_part(origin, "machine"),
         software={**_part(origin, "software"), **_software_of_ranks(measured)},
         engine=_engine(measured),
@@ -77,22 +77,30 @@ def _part(record: dict[str, Any], name: str) -> dict[str, Any]:
     return part if isinstance(part, dict) else {}
 
 
-def _training(measured: Measured) -> dict[str, Any]:
+def _training(measured: Measured, metrics: dict[str, Metric]) -> dict[str, Any]:
     """What every member trains, and on how many of the site's worker slots at a time."""
     train, plan = measured.config.train, measured.plan
-    models = [ready for member in measured.members if (ready := member.one("model_ready"))]
     used = plan.lanes * plan.workers_per_member
     return {
         "model": measured.config.model,
         "precision": train.precision,
-        "batch_per_worker": samples_per_replica(train),
+        "batch_per_replica": samples_per_replica(train),
+        "workers_per_replica": layout_of(train, plan.workers_per_member).stages,
         "global_batch": global_batch(train, plan.workers_per_member),
-        "flop_per_sample": {name: count["training"] for name, count in models[0]["conventions"].items()}
-        if models
-        else None,
+        "training_flop_per_sample": _flop_per_sample(measured, metrics),
         "worker_slots_used": used,
         "worker_slots": used + plan.idle_slots,
     }
+
+
+def _flop_per_sample(measured: Measured, metrics: dict[str, Metric]) -> dict[str, float] | None:
+    """By convention, as FLOPS counts them; before there are FLOPS, those of the model alone."""
+    if (flops := metrics["flops"].detail) is not None:
+        return dict(flops["training_flop_per_sample"])
+    for member in measured.members:
+        if ready := member.one("model_ready"):
+            return {name: count["training"] for name, count in ready["conventions"].items()}
+    return None
 
 
 def _state_of(measured: Measured) -> Literal["complete", "partial", "failed", "unfinished"]:

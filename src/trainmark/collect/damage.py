@@ -20,7 +20,7 @@ Problem = str | None
 def one_line(error: BaseException) -> str:
     """An error in one line, without the path, which the reader knows."""
     if isinstance(error, OSError) and error.strerror:
-        return error.strerror
+        return error.strerror.lower()
     words = str(error).strip().split("\n")[0]
     return f"{type(error).__name__}: {words}" if words else type(error).__name__
 
@@ -54,7 +54,7 @@ def read_rank(folder: RunFolder, path: Path, *, is_over: bool) -> tuple[tuple[Ev
     if not damaged:
         return events, None
     named = ", ".join(map(str, damaged[:MOST_LINES_NAMED])) + (", …" if len(damaged) > MOST_LINES_NAMED else "")
-    return events, f"{name} has {counted(len(damaged), 'damaged line')} (line {named})"
+    return events, f"{name} has {counted(len(damaged), 'damaged line')} (number {named})"
 
 
 def gap_in(events: tuple[Event, ...], rank: int, epochs: int) -> Problem:

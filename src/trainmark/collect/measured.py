@@ -1,17 +1,16 @@
 """Measured: a run's events, read back and put in order, member by member."""
 
-import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
-from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trainmark.collect.damage import Problem, gap_in, one_line, read_rank, read_record
+from trainmark.collect.damage import Problem, gap_in, read_rank, read_record
 from trainmark.collect.node_usage import NodeUsage, read_usage
+from trainmark.collect.predictions import Predictions, load_predictions, problem_with
 from trainmark.collect.statistics import union_length
 from trainmark.collect.steady_state import SteadyState, find_steady_state
 from trainmark.spec.config import RunConfig
@@ -21,8 +20,7 @@ from trainmark.spec.registries import DATASETS
 from trainmark.spec.run_folder import AttemptFolder, RunFolder
 
 EXIT = {"state": str}
-
-Predictions = Mapping[str, NDArray[Any]]
+DONE = {"member": int}
 
 
 class Epoch(NamedTuple):
@@ -125,13 +123,7 @@ class Member:
     @cached_property
     def predictions_problem(self) -> Problem:
         """What is wrong with its predictions; None where they can be used."""
-        try:
-            missing = [name for name in ("eval_predictions", "eval_labels") if name not in self.load_predictions()]
-        except FileNotFoundError:
-            return f"{self.predictions_file} is missing"
-        except (OSError, ValueError, LookupError, EOFError, BadZipFile, zlib.error) as error:
-            return f"{self.predictions_file} cannot be read: {one_line(error)}"
-        return f"{self.predictions_file} holds no {', '.join(missing)}" if missing else None
+        return problem_with(self.load_predictions, self.predictions_file)
 
     @cached_property
     def step_s(self) -> NDArray[np.float64]:
@@ -245,7 +237,7 @@ def _read_member(folder: RunFolder, config: RunConfig, job: Job, *, is_alive: bo
     if exit_problem and state not in ("finished", "waiting"):
         state, reason = "failed", f"how it ended is unknown: {exit_problem}"
     events, lost = _read_ranks(folder, attempt, job, epochs=config.train.epochs, state=state)
-    done, done_problem = read_record(folder, attempt.done) if state == "finished" else ({}, None)
+    done, done_problem = read_record(folder, attempt.done, DONE) if state == "finished" else ({}, None)
     quality = (done or {}).get("quality")
     return Member(
         job=job,
@@ -254,7 +246,7 @@ def _read_member(folder: RunFolder, config: RunConfig, job: Job, *, is_alive: bo
         reason=reason,
         exit=exit_record,
         events=events if attempts else (),
-        load_predictions=lambda: _load(attempt),
+        load_predictions=lambda: load_predictions(attempt.predictions),
         load_usage=lambda: read_usage(folder, attempt, job, is_over=state not in ("running", "waiting")),
         problems=tuple(problem for problem in (*lost, exit_problem, done_problem) if problem),
         is_whole=state != "finished" or not lost,
@@ -293,8 +285,3 @@ def _state_of(
     if is_alive:
         return "running", None
     return "stopped", "the launcher was killed while this member trained"
-
-
-def _load(attempt: AttemptFolder) -> Predictions:
-    with np.load(attempt.predictions, allow_pickle=False) as arrays:
-        return {name: arrays[name] for name in arrays.files}

@@ -97,7 +97,7 @@ def stop_worker(folder: RunFolder) -> bool:
 
 def _read_claim(folder: RunFolder) -> dict[str, Any] | None:
     try:
-        claim: dict[str, Any] = json.loads(folder.launcher.read_text())
+        claim = json.loads(folder.launcher.read_text())
     except (FileNotFoundError, ValueError):  # gone, or being written this very moment
         return None
-    return claim
+    return claim if isinstance(claim, dict) and {"host", "pid", "created_s"} <= claim.keys() else None

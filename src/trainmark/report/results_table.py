@@ -50,5 +50,6 @@ def print_results(rows: list[dict[str, Any]], runs_dir: str) -> None:
         table.add_row(row["run_id"], row["state"], scale, *values)
     console.print(table)
     for row in rows:
-        for problem in row["damage"]:
-            console.print(f"! {row['run_id']}: {problem}", style="yellow", markup=False)
+        if row["damage"]:
+            more = f" (and {len(row['damage']) - 1} more)" if len(row["damage"]) > 1 else ""
+            console.print(f"! {row['run_id']}: {row['damage'][0]}{more}", style="yellow", markup=False)
