@@ -127,6 +127,12 @@ def test_a_finished_member_whose_events_are_damaged_is_named_and_left_out(run: P
     Result.model_validate_json(result.as_json())
 
 
+def test_a_whole_run_has_no_damage(run: Path) -> None:
+    result = built(run)
+    assert result.damage == []
+    assert not any("damaged" in warning or "could not be checked" in warning for warning in result.warnings)
+
+
 def test_without_any_events_every_metric_of_events_says_which_file_is_missing(run: Path) -> None:
     for member in ("0000", "0001"):
         (run / "events" / member / "attempt-1" / "rank-0.jsonl").unlink()

@@ -76,7 +76,7 @@ class StagingStop(TimedEvent):
 
     samples: int
     of_samples: int
-    bytes: int
+    bytes: FiniteFloat
     staging_s: FiniteFloat
     reused: bool
 
@@ -104,12 +104,12 @@ class EpochStop(OfEpoch):
     samples: int
     epoch_s: FiniteFloat
     harness_s: FiniteFloat
-    sent_bytes: int | None = None
-    sent_intra_node_bytes: int | None = None
-    sent_inter_node_bytes: int | None = None
+    sent_bytes: FiniteFloat | None = None
+    sent_intra_node_bytes: FiniteFloat | None = None
+    sent_inter_node_bytes: FiniteFloat | None = None
     waited_s: FiniteFloat | None = None
     bubble_share: FiniteFloat | None = None
-    staleness: list[int] = []
+    staleness: list[FiniteFloat] = []
 
 
 class Evaluation(OfEpoch):
@@ -121,8 +121,8 @@ class Evaluation(OfEpoch):
 class Memory(TimedEvent):
     """Of `memory`."""
 
-    resident_bytes: int
-    device_bytes: int | None
+    resident_bytes: FiniteFloat
+    device_bytes: FiniteFloat | None
 
 
 class UsageStart(AnyEvent):
@@ -151,15 +151,15 @@ class ProcessUse(Fields):
 class Moved(Fields):
     """Bytes through one network interface."""
 
-    received: int
-    sent: int
+    received: FiniteFloat
+    sent: FiniteFloat
 
 
 class AcceleratorUse(Fields):
     """What one accelerator did."""
 
     utilisation: FiniteFloat
-    memory_bytes: int
+    memory_bytes: FiniteFloat
     power_w: FiniteFloat | None
 
 
@@ -171,7 +171,7 @@ class Usage(TimedEvent):
     node_cpu: CpuShares | None
     processes: ProcessUse | None
     network: dict[str, Moved] | None
-    loopback_bytes: int | None
+    loopback_bytes: FiniteFloat | None
     accelerators: list[AcceleratorUse] | None = None
 
 
