@@ -32,7 +32,7 @@ from trainmark.spec.run_folder import RunFolder
 from trainmark.spec.site import Site
 from trainmark.spec.stored_run import begun_with, read_stored, refuse_edits
 from trainmark.spec.workload import DataFacts
-from trainmark.store.runs import new_run_folder
+from trainmark.store.runs import keep_richer_result, new_run_folder
 from trainmark.workloads.find import find_size
 
 SPACE_FOR_RECORDS = 4 * 2**20
@@ -134,7 +134,7 @@ def cancel(folder: RunFolder) -> bool:
 
 def collect(folder: RunFolder) -> Result:
     """The Result, stored in the run's folder."""
-    result = build_result(folder)
+    result = keep_richer_result(folder, build_result(folder))
     write_from_reserve(folder.reserve("result"), lambda: write_text(folder.result, result.as_json()))
     return result
 

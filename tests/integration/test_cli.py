@@ -78,7 +78,7 @@ def test_every_command_has_an_example_in_its_help(trainmark: Command) -> None:
 def test_a_dry_run_shows_plan_and_commands_and_touches_nothing(trainmark: Command, tmp_path: Path) -> None:
     done = trainmark("run", "--members", "3", "--dry-run")
     assert done.returncode == 0
-    assert "3 members × 1 workers = system scale 3" in done.stdout
+    assert "3 members × 1 worker = system scale 3" in done.stdout
     assert done.stdout.count("-m trainmark.train.worker") == 3
     document = json.loads(trainmark("run", "--members", "3", "--dry-run", "--json").stdout)
     assert document["plan"]["system_scale"] == 3
@@ -130,7 +130,7 @@ def test_the_version_needs_no_command(trainmark: Command) -> None:
 def test_a_terminal_that_knows_only_ascii_is_no_error(trainmark: Command) -> None:
     done = trainmark("run", "--dry-run", PYTHONIOENCODING="ascii")
     assert (done.returncode, done.stderr) == (0, "")
-    assert "2 members ? 1 workers" in done.stdout
+    assert "2 members ? 1 worker" in done.stdout
 
 
 def test_an_accelerator_that_is_not_there_is_refused(trainmark: Command, tmp_path: Path) -> None:

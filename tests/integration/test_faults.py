@@ -35,7 +35,7 @@ def resumed(warm_trainmark: Command, folder: Path) -> dict[str, Any]:
     done = warm_trainmark("resume", str(folder), "--json")
     assert done.returncode == 0, done.stderr
     result: dict[str, Any] = json.loads(done.stdout)
-    assert result["state"] == "complete"
+    assert (result["state"], result["damage"]) == ("complete", [])
     return result
 
 
@@ -103,7 +103,12 @@ def test_an_interrupted_run_stops_within_seconds_and_resumes_to_the_same_losses(
     assert f"Stopped by {signum.name}. Finished members are kept; go on with: trainmark resume" in errors
     assert "Traceback" not in errors
     assert not any(is_running(pid) for pid in pids)
-    assert states(shown(warm_trainmark, run.folder)) == ["stopped", "stopped"]
+    until_then = shown(warm_trainmark, run.folder)
+    assert states(until_then) == ["stopped", "stopped"]
+    assert until_then["metrics"]["throughput_samples_per_s"]["value"] > 0
+    assert until_then["metrics"]["flops"]["detail"]["so_far"]["of_members"] == 2
+    assert until_then["metrics"]["vflops"]["reason"] == "the run is not over"
+    assert "so far, " in warm_trainmark("show", str(run.folder)).stdout
     result = resumed(warm_trainmark, run.folder)
     assert result["members"][0]["restarted"]
     text = warm_trainmark("show", str(run.folder)).stdout

@@ -92,7 +92,7 @@ def test_settings_that_were_edited_after_the_run_are_refused_by_resume_and_never
     result = shown(warm_trainmark, unfinished)
     assert (result["config"]["seed"], result["config"]["train"]["optimizer"]) == (3, "sgd")
     assert result["config"]["train"]["learning_rate"] == 0.01
-    assert "edited after the run began, and not what ran: config.toml: seed is 7, was 3" in result["warnings"]
+    assert "not as the run began: config.toml: seed is 7, was 3" in result["warnings"]
     assert json.loads(warm_trainmark("status", str(unfinished), "--json").stdout)["members"][0]["epochs"] == 4
     assert everything_in(unfinished) == before
 

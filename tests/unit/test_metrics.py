@@ -343,16 +343,16 @@ UTILISATION = ["cpu_utilisation", "gpu_utilisation", "network_bytes_per_s"]
 
 
 def test_utilisation_is_the_mean_over_the_time_inside_epochs_after_warm_up() -> None:
-    # Warm-up is the first step, with its wait 0.12 s.
+    # Warm-up is the first step, 0.1 s with its wait.
     samples = [
         written_sample(99.5, busy=0.2),  # before the epoch
-        written_sample(101.0, busy=0.5, over_s=1.5),  # 0.88 s of it inside
+        written_sample(101.0, busy=0.5, over_s=1.5),  # 0.9 s of it inside
         written_sample(103.0, busy=0.9, over_s=2.0),
         written_sample(106.0, busy=0.3, over_s=3.0),  # one second of it inside
     ]
     measured = written_run(with_usage(written_member(0), *samples))
     found = metric("cpu_utilisation", measured)
-    assert (found.value, found.n) == (pytest.approx((0.88 * 0.5 + 2 * 0.9 + 1 * 0.3) / 3.88), 3)
+    assert (found.value, found.n) == (pytest.approx((0.9 * 0.5 + 2 * 0.9 + 1 * 0.3) / 3.9), 3)
     assert found.detail is not None
     (node,) = found.detail["nodes"]
     assert node == {

@@ -14,9 +14,11 @@ from trainmark.collect.statistics import (
     product_interval,
     rate_interval,
     union_length,
+    within,
 )
 from trainmark.collect.steady_state import find_steady_state
 from trainmark.spec.result import Metric
+from trainmark.workloads.quality.top1 import Top1
 
 
 def test_the_medians_interval_is_made_of_order_statistics() -> None:
@@ -40,6 +42,20 @@ def test_the_means_interval_ends_where_no_mean_can_lie() -> None:
     assert mean_interval(np.array([0.6, 0.7])) == pytest.approx((0.0147, 1.2853), abs=1e-4)
     assert mean_interval(np.array([0.6, 0.7]), least=0.0, most=1.0) == pytest.approx((0.0147, 1.0), abs=1e-4)
     assert mean_interval(np.array([0.1, 0.9]), least=0.0, most=1.0) == (0.0, 1.0)
+
+
+def test_an_interval_is_cut_exactly_at_the_bounds_of_its_range() -> None:
+    assert within((-2.8e-17, 1.0000000000000002), 0.0, 1.0) == (0.0, 1.0)
+    assert within((0.25, 0.75), 0.0, 1.0) == (0.25, 0.75)
+    assert within(None, 0.0, 1.0) is None
+
+
+@given(st.integers(1, 400).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
+def test_wilsons_interval_holds_the_share_and_stays_between_0_and_1(counts: tuple[int, int]) -> None:
+    right, samples = counts
+    predictions = np.array([[0.9, 0.1]] * right + [[0.1, 0.9]] * (samples - right))
+    low, high = Top1.interval(predictions, np.zeros(samples, np.int64))
+    assert 0.0 <= low <= right / samples <= high <= 1.0
 
 
 def test_the_interval_of_a_rate_is_that_of_the_mean_time_inverted() -> None:

@@ -319,7 +319,8 @@ def test_a_period_of_zero_switches_sampling_off(tmp_path: Path) -> None:
 
 def test_cores_processes_and_accelerators_are_those_that_the_ranks_told(tmp_path: Path) -> None:
     attempt = RunFolder(tmp_path).attempt(0, 1)
-    told = {"affinity": {"cores_allowed": "4-5"}, "pid": 77, "device_uuid": "GPU-1"}
+    asked = {"cores_asked": "0-1", "threads_asked": 2, "threads_running": 2, "verified": False}
+    told = {"affinity": {**asked, "cores_allowed": "4-5"}, "pid": 77, "device_uuid": "GPU-1"}
     EventLog(attempt.rank_events(0)).write("rank_started", **told)
     # Rank 1 has told nothing yet: its planned core is all that is known.
     assert watched_of(list(RANKS[:2]), attempt) == Watched((1, 4, 5), (77,), ("GPU-1",))

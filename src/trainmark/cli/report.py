@@ -67,18 +67,14 @@ def _section(folder: "RunFolder") -> "RunSection":
     from trainmark.report.page import run_section
     from trainmark.spec.event import read_events
     from trainmark.spec.plan import plan_from_json
-    from trainmark.spec.stored_run import DAMAGE, damaged
     from trainmark.store.runs import read_result
 
     result = read_result(folder) or build_result(folder)
-    try:
-        nodes = {job.member: len(job.nodes) for job in plan_from_json(result.plan).jobs}
-        attempts = {m.member: folder.attempt(m.member, m.attempts) for m in result.members if m.attempts}
-        events = {member: read_events(attempt.rank_events(0))[0] for member, attempt in attempts.items()}
-        usage = {
-            member: [read_events(attempt.usage(node))[0] for node in range(nodes[member])]
-            for member, attempt in attempts.items()
-        }
-        return run_section(result, events, usage)
-    except DAMAGE as error:
-        raise damaged(folder, error) from error
+    nodes = {job.member: len(job.nodes) for job in plan_from_json(result.plan).jobs}
+    attempts = {m.member: folder.attempt(m.member, m.attempts) for m in result.members if m.attempts}
+    events = {member: read_events(attempt.rank_events(0))[0] for member, attempt in attempts.items()}
+    usage = {
+        member: [read_events(attempt.usage(node))[0] for node in range(nodes[member])]
+        for member, attempt in attempts.items()
+    }
+    return run_section(result, events, usage)

@@ -1,13 +1,12 @@
 """`trainmark results`: the stored runs."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from trainmark.cli.options import DEFAULT_RUNS_DIR, AsJson, RunsDir
 
 if TYPE_CHECKING:
-    from trainmark.spec.result import Result
     from trainmark.spec.run_folder import RunFolder
 
 STATES = ("complete", "partial", "failed", "unfinished", "unreadable")
@@ -29,7 +28,7 @@ def results(
       trainmark results --workload image-classification --state complete
     """
     from trainmark.cli.output import print_json
-    from trainmark.report.results_table import print_results, result_row
+    from trainmark.report.results_table import print_results
     from trainmark.spec.errors import ConfigError
     from trainmark.spec.registries import WORKLOADS
     from trainmark.spec.registry import closest
@@ -39,7 +38,7 @@ def results(
         raise ConfigError(f"There is no state '{state}'.{closest(state, list(STATES))} States: {', '.join(STATES)}.")
     if workload is not None:
         _ = WORKLOADS[workload]
-    rows = [result_row(folder.run_id, _result_of(folder)) for folder in all_runs(runs_dir)]
+    rows = [_row(folder) for folder in all_runs(runs_dir)]
     rows = [row for row in rows if workload in (None, row["workload"]) and state in (None, row["state"])]
     if json:
         print_json(rows)
@@ -47,13 +46,16 @@ def results(
         print_results(rows, str(runs_dir))
 
 
-def _result_of(folder: "RunFolder") -> "Result | None":
-    """The stored Result, or what there is of one; nothing where it cannot be read."""
+def _row(folder: "RunFolder") -> dict[str, Any]:
+    """The run with its stored Result, or what there is of one; without, the reason why it cannot be read."""
     from trainmark.collect.build import build_result
+    from trainmark.report.results_table import result_row
     from trainmark.spec.errors import TrainmarkError
     from trainmark.store.runs import read_result
 
     try:
-        return read_result(folder) or build_result(folder)
-    except TrainmarkError:
-        return None
+        return result_row(folder.run_id, read_result(folder) or build_result(folder))
+    except TrainmarkError as error:
+        return result_row(folder.run_id, None, str(error))
+    except Exception as error:  # noqa: BLE001  one run that cannot be read hides no other
+        return result_row(folder.run_id, None, f"{type(error).__name__}: {error}")

@@ -4,59 +4,107 @@ import hashlib
 import json
 from typing import Any, Literal
 
+from trainmark.collect.compute import compute_metrics
+from trainmark.collect.damage import read_record
 from trainmark.collect.measured import Measured, Member, read_measured
 from trainmark.collect.warnings import find_warnings
 from trainmark.machine.claims import is_being_worked_on
 from trainmark.spec.config import RunConfig
-from trainmark.spec.files import read_json
+from trainmark.spec.layout import global_batch, layout_of, samples_per_replica
 from trainmark.spec.plan import plan_as_json
 from trainmark.spec.registries import METRICS, QUALITIES
 from trainmark.spec.result import MemberResult, Metric, Result
 from trainmark.spec.run_folder import RunFolder
 from trainmark.spec.seeds import weights_seed
-from trainmark.spec.stored_run import DAMAGE, damaged, find_edits, read_stored
+from trainmark.spec.stored_run import find_edits, read_choices
 
+ORIGIN = {"started_at": str, "machine": dict, "software": dict, "provenance": dict}
+AUDIT = {"members": list}
 MEMBER_METRICS = ("throughput_samples_per_s", "step_time_s", "epoch_time_s", "flops", "peak_memory_bytes")
 
 
 def build_result(folder: RunFolder) -> Result:
-    """The Result as far as the run has come."""
-    config, plan, _ = read_stored(folder)
+    """The Result as far as the run has come, made of what its folder still holds."""
+    config, plan = read_choices(folder)
     quality = QUALITIES.load(config.quality)
-    try:
-        is_alive = is_being_worked_on(folder) or config.launch.jobs_outlive_launcher
-        measured = read_measured(folder, config, plan, quality, is_alive=is_alive)
-        return _result_of(folder, measured)
-    except DAMAGE as error:
-        raise damaged(folder, error) from error
+    is_alive = is_being_worked_on(folder) or config.launch.jobs_outlive_launcher
+    return _result_of(folder, read_measured(folder, config, plan, quality, is_alive=is_alive))
 
 
 def _result_of(folder: RunFolder, measured: Measured) -> Result:
-    origin = read_json(folder.origin)
-    metrics = {name: METRICS.load(name)(measured) for name in METRICS}
+    metrics = compute_metrics(measured, METRICS)
+    origin, audit, damage = _records(folder, measured)
     return Result(
         run_id=folder.run_id,
         state=_state_of(measured),
-        started_at=origin["started_at"],
+        started_at=str(origin.get("started_at", "unknown")),
         workload=measured.config.workload,
         size=measured.config.size,
         config=measured.config.model_dump(exclude_none=True),
         plan=plan_as_json(measured.plan),
-        machine=origin["machine"],
-        software={**origin["software"], **_software_of_ranks(measured)},
+        training=_training(measured, metrics),
+        machine=_part(origin, "machine"),
+        software={**_part(origin, "software"), **_software_of_ranks(measured)},
         engine=_engine(measured),
         metrics=metrics,
         members=[_member_result(measured, member) for member in measured.members],
         warnings=[
-            *(f"edited after the run began, and not what ran: {edit}" for edit in find_edits(folder)),
-            *find_warnings(measured, metrics, read_json(folder.bootstrap_audit), origin.get("data", {})),
+            *damage,
+            *(f"not as the run began: {edit}" for edit in find_edits(folder)),
+            *find_warnings(measured, metrics, audit, _part(origin, "data")),
         ],
+        damage=damage,
         provenance={
-            **origin["provenance"],
+            **_part(origin, "provenance"),
             "dataset_fingerprint": _fingerprint(measured),
-            "data": origin.get("data", {}),
+            "data": _part(origin, "data"),
         },
     )
+
+
+def _records(folder: RunFolder, measured: Measured) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
+    """The run's origin, the audit of its bootstraps, and one line on each file that is missing or damaged."""
+    origin, problem = read_record(folder, folder.origin, ORIGIN)
+    damage = [f"{problem}: machine, software and start of the run are not all known"] if problem else []
+    audit, problem = read_record(folder, folder.bootstrap_audit, AUDIT)
+    damage += [f"{problem}: whether the bootstraps are as expected is not known"] if problem else []
+    for member in measured.finished:
+        problems = [*member.problems]
+        if not measured.is_synthetic and member.predictions_problem:
+            problems.append(member.predictions_problem)
+        damage += [f"member {member.job.member} finished, but {problem}" for problem in problems]
+    return origin or {}, audit or {}, damage
+
+
+def _part(record: dict[str, Any], name: str) -> dict[str, Any]:
+    part = record.get(name)
+    return part if isinstance(part, dict) else {}
+
+
+def _training(measured: Measured, metrics: dict[str, Metric]) -> dict[str, Any]:
+    """What every member trains, and on how many of the site's worker slots at a time."""
+    train, plan = measured.config.train, measured.plan
+    used = plan.lanes * plan.workers_per_member
+    return {
+        "model": measured.config.model,
+        "precision": train.precision,
+        "batch_per_replica": samples_per_replica(train),
+        "workers_per_replica": layout_of(train, plan.workers_per_member).stages,
+        "global_batch": global_batch(train, plan.workers_per_member),
+        "training_flop_per_sample": _flop_per_sample(measured, metrics),
+        "worker_slots_used": used,
+        "worker_slots": used + plan.idle_slots,
+    }
+
+
+def _flop_per_sample(measured: Measured, metrics: dict[str, Metric]) -> dict[str, float] | None:
+    """By convention, as FLOPS counts them; before there are FLOPS, those of the model alone."""
+    if (flops := metrics["flops"].detail) is not None:
+        return dict(flops["training_flop_per_sample"])
+    for member in measured.members:
+        if ready := member.one("model_ready"):
+            return {name: count["training"] for name, count in ready["conventions"].items()}
+    return None
 
 
 def _state_of(measured: Measured) -> Literal["complete", "partial", "failed", "unfinished"]:
@@ -70,19 +118,25 @@ def _state_of(measured: Measured) -> Literal["complete", "partial", "failed", "u
 
 def _member_result(measured: Measured, member: Member) -> MemberResult:
     alone = Measured(measured.config, measured.plan, measured.quality, (member,))
-    metrics: dict[str, Metric] = {name: METRICS.load(name)(alone) for name in MEMBER_METRICS} if alone.finished else {}
+    counts = member.state == "finished" or (not alone.is_over and len(member.step_s) > 0)
     return MemberResult(
         member=member.job.member,
         state=member.state,
         attempts=member.attempts,
         seed=weights_seed(measured.config.seed, member.job.member),
         quality=member.quality(),
-        epochs_done=max((event["epoch"] + 1 for event in member.all_of("epoch_stop")), default=0),
+        epochs_done=_epochs_done(measured, member),
         restarted=member.was_restarted,
         exit=member.exit,
-        reason=member.reason,
-        metrics=metrics,
+        reason=member.reason or "; ".join(member.problems) or None,
+        metrics=compute_metrics(alone, MEMBER_METRICS) if counts else {},
     )
+
+
+def _epochs_done(measured: Measured, member: Member) -> int:
+    if not member.is_whole:  # its completion record says that it trained all of them
+        return measured.config.train.epochs
+    return max((event["epoch"] + 1 for event in member.all_of("epoch_stop")), default=0)
 
 
 def _software_of_ranks(measured: Measured) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Measured: a run's events, read back and put in order, member by member."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -8,16 +8,19 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from trainmark.collect.damage import Problem, gap_in, read_rank, read_record
 from trainmark.collect.node_usage import NodeUsage, read_usage
+from trainmark.collect.predictions import Predictions, load_predictions, problem_with
 from trainmark.collect.statistics import union_length
 from trainmark.collect.steady_state import SteadyState, find_steady_state
 from trainmark.spec.config import RunConfig
-from trainmark.spec.event import Event, read_events
-from trainmark.spec.files import read_json
+from trainmark.spec.event import Event
 from trainmark.spec.plan import Job, Plan
+from trainmark.spec.registries import DATASETS
 from trainmark.spec.run_folder import AttemptFolder, RunFolder
 
-Predictions = Mapping[str, NDArray[Any]]
+EXIT = {"state": str}
+DONE = {"member": int}
 
 
 class Epoch(NamedTuple):
@@ -42,6 +45,10 @@ class Member:
     events: tuple[tuple[Event, ...], ...]
     load_predictions: Callable[[], Predictions]
     load_usage: Callable[[], tuple[NodeUsage, ...]] = tuple
+    problems: tuple[str, ...] = ()  # with its files
+    is_whole: bool = True  # False: it finished, but some of its events are gone
+    final_quality: float | None = None  # by its completion record
+    predictions_file: str = "predictions.npz"
 
     def all_of(self, kind: str, rank: int = 0) -> list[Event]:
         """A rank's events of one kind."""
@@ -56,9 +63,9 @@ class Member:
         return [event for rank in self.job.ranks for event in self.all_of(kind, rank.rank)]
 
     @property
-    def last_event_s(self) -> float:
-        """When the member was last heard of."""
-        return max(float(event["wall_s"]) for of_rank in self.events for event in of_rank)
+    def last_event_s(self) -> float | None:
+        """When the member was last heard of; None if it failed before its first event."""
+        return max((float(event["wall_s"]) for of_rank in self.events for event in of_rank), default=None)
 
     @cached_property
     def was_restarted(self) -> bool:
@@ -78,19 +85,29 @@ class Member:
                 stop["harness_s"],
             )
             for stop in self.all_of("epoch_stop")
+            if stop["epoch"] in starts
         ]
 
     def training_spans(self, rank: int) -> list[tuple[float, float]]:
         """When a rank was inside an epoch, by its own wall clock."""
         starts = {event["epoch"]: event["wall_s"] for event in self.all_of("epoch_start", rank)}
         stops = self.all_of("epoch_stop", rank)
-        return [(starts[stop["epoch"]], starts[stop["epoch"]] + stop["epoch_s"]) for stop in stops]
+        ended = [(starts[stop["epoch"]], stop["epoch_s"]) for stop in stops if stop["epoch"] in starts]
+        spans = [(start_s, start_s + epoch_s) for start_s, epoch_s in ended]
+        return [*spans, *self._open_span(rank)]
+
+    def _open_span(self, rank: int) -> list[tuple[float, float]]:
+        """From the begin of an epoch that has not ended to its newest steps; none of a member that has finished."""
+        begun, blocks = self.one("epoch_start", rank), self.one("steps", rank)
+        ended = {stop["epoch"] for stop in self.all_of("epoch_stop", rank)}
+        if begun is None or blocks is None or begun["epoch"] in ended or blocks["wall_s"] < begun["wall_s"]:
+            return []
+        return [(begun["wall_s"], blocks["wall_s"])]
 
     @cached_property
     def warmup_s(self) -> float:
-        """How long the member's warm-up took: its first steps, with their waits, and what is compiled in them."""
-        steps = slice(0, self.steady.warmup_steps)
-        return float(self.step_s[steps].sum() + self.wait_s[steps].sum())
+        """How long the member's warm-up took: its first steps (their waits are in them), and what is compiled there."""
+        return float(self.step_s[: self.steady.warmup_steps].sum())
 
     @cached_property
     def usage(self) -> tuple[NodeUsage, ...]:
@@ -99,8 +116,14 @@ class Member:
 
     @property
     def span(self) -> tuple[float, float]:
-        """From the begin of the first epoch to the end of the last one."""
-        return self.epochs[0].start_s, self.epochs[-1].start_s + self.epochs[-1].epoch_s
+        """From the begin of the first epoch to the end of the last one, or to the newest steps of one under way."""
+        spans = self.training_spans(0)
+        return spans[0][0], spans[-1][1]
+
+    @cached_property
+    def predictions_problem(self) -> Problem:
+        """What is wrong with its predictions; None where they can be used."""
+        return problem_with(self.load_predictions, self.predictions_file)
 
     @cached_property
     def step_s(self) -> NDArray[np.float64]:
@@ -123,7 +146,8 @@ class Member:
     def flop_counts(self) -> dict[str, dict[str, Any]]:
         """The FLOP counts of the member's model, by convention."""
         event = self.one("model_ready")
-        assert event is not None, "a finished member has recorded its model"
+        if event is None:
+            raise LookupError(f"member {self.job.member} has recorded no model")
         counts: dict[str, dict[str, Any]] = event["conventions"]
         return counts
 
@@ -142,7 +166,9 @@ class Member:
         }
 
     def quality(self) -> float | None:
-        """The newest evaluation's quality."""
+        """The newest evaluation's quality; where events are gone, that of the completion record."""
+        if not self.is_whole:
+            return self.final_quality
         event = self.one("evaluation")
         return None if event is None else float(event["quality"])
 
@@ -181,8 +207,15 @@ class Measured:
     @property
     def is_synthetic(self) -> bool:
         """Whether the data were made up, so that there is no quality to speak of."""
-        ready = [member.one("data_ready") for member in self.members]
-        return any(event is not None and event.get("synthetic", False) for event in ready)
+        ready = [event for member in self.members if (event := member.one("data_ready"))]
+        if not ready:  # no member has said so yet, or their events are gone
+            return bool(getattr(DATASETS.load(self.config.dataset), "is_synthetic", False))
+        return any(event.get("synthetic", False) for event in ready)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no member is running, waiting or stopped, so that nothing more is to come."""
+        return all(member.state in ("finished", "failed") for member in self.members)
 
     @property
     def samples_ref(self) -> str:
@@ -191,17 +224,21 @@ class Measured:
 
 
 def read_measured(folder: RunFolder, config: RunConfig, plan: Plan, quality: Any, *, is_alive: bool) -> Measured:
-    """What the folder holds now, also of a run that still goes on or was killed."""
-    members = tuple(_read_member(folder, job, is_alive=is_alive) for job in plan.jobs)
+    """What the folder holds now, also of a run that still goes on, was killed, or has lost files."""
+    members = tuple(_read_member(folder, config, job, is_alive=is_alive) for job in plan.jobs)
     return Measured(config, plan, quality, members)
 
 
-def _read_member(folder: RunFolder, job: Job, *, is_alive: bool) -> Member:
+def _read_member(folder: RunFolder, config: RunConfig, job: Job, *, is_alive: bool) -> Member:
     attempts = folder.num_attempts(job.member)
     attempt = folder.attempt(job.member, max(1, attempts))
-    exit_record = read_json(attempt.exit) if attempt.exit.exists() else None
+    exit_record, exit_problem = read_record(folder, attempt.exit, EXIT) if attempt.exit.exists() else (None, None)
     state, reason = _state_of(attempt, attempts, exit_record, is_alive=is_alive)
-    events = tuple(tuple(read_events(attempt.rank_events(rank.rank))[0]) for rank in job.ranks)
+    if exit_problem and state not in ("finished", "waiting"):
+        state, reason = "failed", f"how it ended is unknown: {exit_problem}"
+    events, lost = _read_ranks(folder, attempt, job, epochs=config.train.epochs, state=state)
+    done, done_problem = read_record(folder, attempt.done, DONE) if state == "finished" else ({}, None)
+    quality = (done or {}).get("quality")
     return Member(
         job=job,
         attempts=attempts,
@@ -209,9 +246,29 @@ def _read_member(folder: RunFolder, job: Job, *, is_alive: bool) -> Member:
         reason=reason,
         exit=exit_record,
         events=events if attempts else (),
-        load_predictions=lambda: _load(attempt),
-        load_usage=lambda: read_usage(folder, attempt, job),
+        load_predictions=lambda: load_predictions(attempt.predictions),
+        load_usage=lambda: read_usage(folder, attempt, job, is_over=state not in ("running", "waiting")),
+        problems=tuple(problem for problem in (*lost, exit_problem, done_problem) if problem),
+        is_whole=state != "finished" or not lost,
+        final_quality=float(quality) if isinstance(quality, int | float) else None,
+        predictions_file=folder.name_of(attempt.predictions),
     )
+
+
+def _read_ranks(
+    folder: RunFolder, attempt: AttemptFolder, job: Job, epochs: int, state: str
+) -> tuple[tuple[tuple[Event, ...], ...], list[str]]:
+    """The events of each rank, and what is wrong with them: a member that did not finish may well lack some."""
+    of_ranks, problems = [], []
+    for rank in job.ranks:
+        path = attempt.rank_events(rank.rank)
+        events, problem = read_rank(folder, path, is_over=state not in ("running", "waiting"))
+        if state == "finished" and problem is None and (gap := gap_in(events, rank.rank, epochs)):
+            problem = f"{folder.name_of(path)} {gap}"
+        of_ranks.append(events)
+        if problem is not None and (state == "finished" or path.exists()):
+            problems.append(problem)
+    return tuple(of_ranks), problems
 
 
 def _state_of(
@@ -223,13 +280,8 @@ def _state_of(
     if attempts == 0:
         return "waiting", None
     if exit_record is not None:
-        state = "stopped" if exit_record["state"] == "stopped" else "failed"
-        return state, exit_record["reason"] or "ended without a completion record"
+        state = "stopped" if exit_record.get("state") == "stopped" else "failed"
+        return state, str(exit_record.get("reason") or "ended without a completion record")
     if is_alive:
         return "running", None
     return "stopped", "the launcher was killed while this member trained"
-
-
-def _load(attempt: AttemptFolder) -> Predictions:
-    with np.load(attempt.predictions, allow_pickle=False) as arrays:
-        return {name: arrays[name] for name in arrays.files}

@@ -2,7 +2,8 @@
 
 from typing import NamedTuple
 
-from trainmark.spec.event import Event, read_events
+from trainmark.collect.damage import Problem, read_rank
+from trainmark.spec.event import Event
 from trainmark.spec.plan import Job
 from trainmark.spec.run_folder import AttemptFolder, RunFolder
 
@@ -15,17 +16,18 @@ class NodeUsage(NamedTuple):
     file: str
     start: Event
     samples: tuple[Event, ...]
+    problem: Problem = None
 
 
-def read_usage(folder: RunFolder, attempt: AttemptFolder, job: Job) -> tuple[NodeUsage, ...]:
+def read_usage(folder: RunFolder, attempt: AttemptFolder, job: Job, *, is_over: bool) -> tuple[NodeUsage, ...]:
     """The series of a member's nodes; a node that left none is left out."""
     found = []
     for number, node in enumerate(job.nodes):
         path = attempt.usage(number)
-        events = read_events(path)[0]
+        events, problem = read_rank(folder, path, is_over=is_over)
         start = next((event for event in events if event["kind"] == "usage_start"), None)
         if start is not None:
             rank = next(rank.rank for rank in job.ranks if rank.node == node)
             samples = tuple(event for event in events if event["kind"] == "usage")
-            found.append(NodeUsage(node, rank, folder.name_of(path), start, samples))
+            found.append(NodeUsage(node, rank, folder.name_of(path), start, samples, problem))
     return tuple(found)

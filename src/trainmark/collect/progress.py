@@ -4,16 +4,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from trainmark.collect.damage import read_record
 from trainmark.machine.claims import is_being_worked_on
 from trainmark.spec.config import RunConfig
 from trainmark.spec.event import Event, read_events
-from trainmark.spec.files import read_json
 from trainmark.spec.layout import global_batch
 from trainmark.spec.plan import Job, Plan
 from trainmark.spec.progress import MemberProgress
 from trainmark.spec.queue import QueueState
 from trainmark.spec.run_folder import RunFolder
-from trainmark.spec.stored_run import DAMAGE, damaged, read_stored
+from trainmark.spec.stored_run import read_choices
 
 GOING_ON = ("starting", "staging", "training", "predicting")
 
@@ -54,7 +54,8 @@ class ProgressReader:
         if not attempt.exit.exists():
             return now
         # Ended without a completion record: failed, whatever its exit codes were.
-        state = "stopped" if read_json(attempt.exit)["state"] == "stopped" else "failed"
+        ended, _ = read_record(self._folder, attempt.exit)
+        state = "stopped" if ended is not None and ended.get("state") == "stopped" else "failed"
         return replace(now, state=state, seconds_left=None)
 
     def _changes(self, event: Event, job: Job) -> dict[str, Any]:
@@ -77,27 +78,24 @@ class ProgressReader:
 
     def _after_steps(self, event: Event, job: Job) -> dict[str, Any]:
         train = self._config.train
-        step_s = sum(event["step_s"]) / len(event["step_s"])
+        seconds, steps = sum(event["step_s"]), len(event["step_s"])
+        if not seconds > 0:  # nobody writes such a block, but a damaged file may hold one
+            return {}
         batch = global_batch(train, len(job.ranks))
-        step = event["first_step"] + len(event["step_s"])
-        per_epoch = self._draws[job.member] // batch
-        left = max(0, train.epochs * per_epoch - step)
+        step = event["first_step"] + steps
+        draws = self._draws.get(job.member)
+        left = None if draws is None else max(0, train.epochs * (draws // batch) - step)
         return {
             "step": step,
-            "loss": event["loss"][-1],
-            "samples_per_s": batch / step_s,
-            "seconds_left": left * step_s,
+            "loss": next(reversed(event["loss"]), None),
+            "samples_per_s": batch * steps / seconds,
+            "seconds_left": None if left is None else left * seconds / steps,
         }
 
 
 def read_progress(folder: RunFolder, queue: Mapping[int, QueueState]) -> list[MemberProgress]:
     """Every member of a stored run as it is now; `queue` is what a scheduler says of members' jobs."""
-    config, plan, _ = read_stored(folder)
-    reader = ProgressReader(folder, config, plan)
-    try:
-        members = reader.read()
-    except DAMAGE as error:
-        raise damaged(folder, error) from error
+    members = ProgressReader(folder, *read_choices(folder)).read()
     is_watched = is_being_worked_on(folder)
     return [_as_queued(member, queue.get(member.member), is_watched=is_watched) for member in members]
 

@@ -3,6 +3,7 @@
 from trainmark.collect.measured import Measured
 
 NO_MEMBER = "no member was trained to the end"
+NOT_OVER = "the run is not over"
 ONE_WORKER = "a member has one worker, which has nobody to talk to"
 UNSEEN_BYTES = "the workers' bytes do not pass through TCP sockets that can be read"
 BYTES_NOT_TOLD_APART = "the events do not tell bytes within a node from bytes between nodes; a run made now does"

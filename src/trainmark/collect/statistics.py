@@ -26,6 +26,14 @@ def median_interval(samples: Samples) -> Interval | None:
     return float(ordered[k - 1]), float(ordered[n - k])
 
 
+def within(interval: Interval | None, least: float = -math.inf, most: float = math.inf) -> Interval | None:
+    """The interval, cut exactly at the bounds beyond which there is no value."""
+    if interval is None:
+        return None
+    low, high = (min(max(bound, least), most) for bound in interval)
+    return low, high
+
+
 def mean_interval(samples: Samples, least: float = -math.inf, most: float = math.inf) -> Interval | None:
     """The 95 % interval of the mean by Student's t, cut where no mean can lie. Needs two samples."""
     from scipy.special import stdtrit
@@ -35,7 +43,7 @@ def mean_interval(samples: Samples, least: float = -math.inf, most: float = math
         return None
     half = float(stdtrit(n - 1, 0.975)) * float(np.std(samples, ddof=1)) / math.sqrt(n)
     mean = float(np.mean(samples))
-    return max(least, mean - half), min(most, mean + half)
+    return within((mean - half, mean + half), least, most)
 
 
 def rate_interval(rates: Samples) -> Interval | None:

@@ -1,8 +1,10 @@
 """What a reader of a Result must know before believing it."""
 
+from collections.abc import Callable
 from typing import Any
 
-from trainmark.collect.measured import Measured
+from trainmark.collect.damage import one_line
+from trainmark.collect.measured import Measured, Member
 from trainmark.collect.steady_state import FEWEST_STEPS
 from trainmark.spec.result import Metric
 from trainmark.spec.units import counted
@@ -15,27 +17,36 @@ def find_warnings(
     measured: Measured, metrics: dict[str, Metric], audit: dict[str, Any], data: dict[str, Any]
 ) -> list[str]:
     """One line each, with the next step where there is one; `data` is what was known of them when the run began."""
-    return [
-        *_other_data(measured, data),
-        *_failed_members(measured),
-        *_restarted(measured),
-        *_damaged_checkpoints(measured),
-        *_synthetic(measured),
-        *_layout(measured),
-        *_affinity(measured),
-        *_allocator(measured),
-        *_unsettled(measured),
-        *_oversubscribed(measured),
-        *_shared_cores(measured),
-        *_fingerprints(measured),
-        *_unlike_places(measured),
-        *_not_staged(measured, metrics),
-        *_above_ceiling(metrics),
-        *_others_on_cores(metrics),
-        *_bootstrap(audit),
-        *_idle(measured),
-        *_lanes_not_side_by_side(measured),
-    ]
+    checks: dict[str, Callable[[], list[str]]] = {
+        "the data": lambda: _other_data(measured, data),
+        "failed members": lambda: _failed_members(measured),
+        "damaged events": lambda: _torn(measured),
+        "restarted members": lambda: _restarted(measured),
+        "checkpoints": lambda: _damaged_checkpoints(measured),
+        "synthetic data": lambda: _synthetic(measured),
+        "the memory format": lambda: _layout(measured),
+        "affinity": lambda: _affinity(measured),
+        "the allocator": lambda: _allocator(measured),
+        "steady state": lambda: _unsettled(measured),
+        "threads": lambda: _oversubscribed(measured),
+        "shared cores": lambda: _shared_cores(measured),
+        "fingerprints of the data": lambda: _fingerprints(measured),
+        "the members' places": lambda: _unlike_places(measured),
+        "staging": lambda: _not_staged(measured, metrics),
+        "the ceiling": lambda: _above_ceiling(metrics),
+        "other processes": lambda: _others_on_cores(metrics),
+        "the bootstraps": lambda: _bootstrap(audit),
+        "idle slots": lambda: _idle(measured),
+        "lanes side by side": lambda: _lanes_not_side_by_side(measured),
+    }
+    return [line for what, check in checks.items() for line in _checked(what, check)]
+
+
+def _checked(what: str, check: Callable[[], list[str]]) -> list[str]:
+    try:
+        return check()
+    except Exception as error:  # noqa: BLE001  a check that fails costs no other, and no Result
+        return [f"{what} could not be checked: {one_line(error)}"]
 
 
 def _other_data(measured: Measured, data: dict[str, Any]) -> list[str]:
@@ -68,12 +79,24 @@ def _layout(measured: Measured) -> list[str]:
     ]
 
 
+def _whole(measured: Measured) -> list[Member]:
+    """The finished members that still have all their events."""
+    return [member for member in measured.finished if member.is_whole]
+
+
+def _torn(measured: Measured) -> list[str]:
+    """Lines that a crash or a full disk has torn; finished members that lack events are told of elsewhere."""
+    of_ranks = [problem for member in measured.members if member.state != "finished" for problem in member.problems]
+    of_nodes = [usage.problem for member in measured.members for usage in member.usage if usage.problem]
+    return [f"{problem}: what is damaged is left out" for problem in (*of_ranks, *of_nodes)]
+
+
 def _restarted(measured: Measured) -> list[str]:
     return [
         f"member {member.job.member} was restarted from a checkpoint: its figures cover only epochs "
         f"{member.epochs[0].epoch + 1} to {member.epochs[-1].epoch + 1} of {measured.config.train.epochs}, which "
         f"attempt {member.attempts} trained"
-        for member in measured.finished
+        for member in _whole(measured)
         if member.was_restarted
     ]
 
@@ -104,8 +127,9 @@ def _affinity(measured: Measured) -> list[str]:
             started = member.one("rank_started", rank.rank)
             if started and not started["affinity"]["verified"]:
                 told = started["affinity"]
+                asked = counted(told["threads_asked"], "thread")
                 found.append(
-                    f"member {member.job.member} rank {rank.rank} should run {told['threads_asked']} thread(s) on "
+                    f"member {member.job.member} rank {rank.rank} should run {asked} on "
                     f"cores {told['cores_asked']}, but runs {told['threads_running']} on {told['cores_allowed']}"
                 )
     return found
@@ -119,7 +143,7 @@ def _allocator(measured: Measured) -> list[str]:
 
 
 def _unsettled(measured: Measured) -> list[str]:
-    unsettled = [member for member in measured.finished if not member.steady.settled]
+    unsettled = [member for member in _whole(measured) if not member.steady.settled]
     short = [str(member.job.member) for member in unsettled if len(member.step_s) < FEWEST_STEPS]
     drifting = [str(member.job.member) for member in unsettled if len(member.step_s) >= FEWEST_STEPS]
     found = []
@@ -141,7 +165,9 @@ def _oversubscribed(measured: Measured) -> list[str]:
     fewest = min(len(rank.cores) for job in measured.plan.jobs for rank in job.ranks)
     if threads is None or threads <= fewest:
         return []
-    return [f"{threads} threads a worker share {fewest} core(s); choose --set launch.threads={fewest} or fewer"]
+    return [
+        f"{threads} threads a worker share {counted(fewest, 'core')}; choose --set launch.threads={fewest} or fewer"
+    ]
 
 
 def _shared_cores(measured: Measured) -> list[str]:
@@ -186,7 +212,7 @@ def _bootstrap(audit: dict[str, Any]) -> list[str]:
     return [
         f"the bootstrap of member {entry['member']} holds {entry['present_share']:.1%} of the samples, "
         f"not the expected {entry['expected_share']:.1%}"
-        for entry in audit["members"]
+        for entry in audit.get("members", [])
         if not entry["as_expected"]
     ]
 
@@ -196,13 +222,14 @@ def _idle(measured: Measured) -> list[str]:
     if plan.idle_slots == 0:
         return []
     return [
-        f"{plan.idle_slots} worker slot(s) of the site stayed idle: {plan.lanes} members at a time × "
-        f"{plan.workers_per_member} worker(s)"
+        f"{counted(plan.idle_slots, 'worker slot')} of the site stayed idle: {counted(plan.lanes, 'member')} at a time "
+        f"× {counted(plan.workers_per_member, 'worker')}"
     ]
 
 
 def _lanes_not_side_by_side(measured: Measured) -> list[str]:
-    if not measured.finished or measured.concurrency > 0.9 * measured.plan.lanes:
+    is_known = measured.is_over and len(_whole(measured)) == len(measured.finished) > 0
+    if not is_known or measured.concurrency > 0.9 * measured.plan.lanes:
         return []
     return [
         f"on average {measured.concurrency:.2f} of {measured.plan.lanes} lanes trained at the same time; FLOPS and the "

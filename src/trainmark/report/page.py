@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 from jinja2 import Environment, StrictUndefined
 
-from trainmark.report.plots import Plot, RankEvents, plots_of
-from trainmark.report.result_table import ROWS
-from trainmark.report.utilisation import NodeSeries, utilisation_plot
+from trainmark.report.plots import Plot, RankEvents, or_reason, plots_of
+from trainmark.report.result_table import ROWS, interval_of, note_of, scale_of, state_of, training_of
+from trainmark.report.utilisation import TITLE, NodeSeries, utilisation_plot
 from trainmark.spec.result import MemberResult, Metric, Result
 from trainmark.spec.units import show_value, with_prefix
 
@@ -65,7 +65,7 @@ def run_section(result: Result, events: RankEvents, usage: NodeSeries) -> RunSec
         facts=_facts(result),
         metrics=list(_metric_rows(result)),
         members=[_member_row(member) for member in result.members],
-        plots=[*plots_of(result, events), utilisation_plot(result, usage, events)],
+        plots=[*plots_of(result, events), or_reason(TITLE, lambda: utilisation_plot(result, usage, events))],
         operators=operators,
         operators_caption=f"{model}, {convention} convention: FLOP per sample in one training step.",
         records={
@@ -98,18 +98,15 @@ def flat_rows(record: dict[str, Any], prefix: str = "") -> Iterator[Row]:
 
 
 def _facts(result: Result) -> list[Row]:
-    plan, machine = result.plan, result.machine
+    machine = result.machine
     accelerators = ", ".join(str(each.get("name")) for each in machine.get("accelerators", []))
     return [
         ("workload", f"{result.workload} ({result.size})"),
         ("started", result.started_at),
         ("machine", f"{machine.get('host')}: {machine.get('cpu')}, {machine.get('cores')} cores"),
         ("accelerators", accelerators or "none"),
-        (
-            "scale",
-            f"{plan.get('members')} member(s) × {plan.get('workers_per_member')} worker(s) = "
-            f"system scale {plan.get('system_scale')}, {plan.get('lanes')} member(s) at a time",
-        ),
+        ("scale", scale_of(result)),
+        *([("training", training_of(result))] if result.training else []),
     ]
 
 
@@ -118,27 +115,18 @@ def _metric_rows(result: Result) -> Iterator[Row]:
     labels = {name: label for name, label in ROWS if name in result.metrics}
     for name in [*labels, *(name for name in result.metrics if name not in labels)]:
         metric = result.metrics[name]
-        interval = " – ".join(show_value(bound, metric.unit) for bound in metric.ci95 or ())
-        yield labels.get(name, name), _value(metric), interval, str(metric.n or ""), metric.status, _note(metric)
+        count, note = str(metric.n or ""), note_of(name, metric)
+        yield labels.get(name, name), _value(metric), interval_of(metric), count, metric.status, note
 
 
 def _value(metric: Metric | None) -> str:
     return "–" if metric is None or metric.value is None else show_value(metric.value, metric.unit)
 
 
-def _note(metric: Metric) -> str:
-    if metric.reason:
-        return metric.reason
-    convention = [f"{metric.convention} convention"] if metric.convention else []
-    exponent = [f"exponent {metric.exponent:g}"] if metric.exponent is not None else []
-    said = [str(metric.detail["note"])] if metric.detail and "note" in metric.detail else []
-    return ", ".join([*convention, *exponent, *said])
-
-
 def _member_row(member: MemberResult) -> Row:
     return (
         str(member.member),
-        member.state,
+        state_of(member),
         str(member.attempts),
         str(member.epochs_done),
         "–" if member.quality is None else f"{member.quality:.4f}",

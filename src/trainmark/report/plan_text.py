@@ -3,7 +3,7 @@
 from rich.table import Table
 
 from trainmark.spec.plan import Plan
-from trainmark.spec.units import show_cores
+from trainmark.spec.units import counted, show_cores
 
 MOST_ROWS = 20
 
@@ -11,8 +11,9 @@ MOST_ROWS = 20
 def plan_line(plan: Plan) -> str:
     """Eq. 5 with this plan's figures, and how it fits the site."""
     return (
-        f"{plan.members} members × {plan.workers_per_member} workers = system scale {plan.system_scale}; "
-        f"{plan.lanes} members at a time on site {plan.site}, {plan.waves} wave(s), {plan.idle_slots} idle slot(s)"
+        f"{counted(plan.members, 'member')} × {counted(plan.workers_per_member, 'worker')} = system scale "
+        f"{plan.system_scale}; {counted(plan.lanes, 'member')} at a time on site {plan.site}, "
+        f"{counted(plan.waves, 'wave')}, {counted(plan.idle_slots, 'idle slot')}"
     )
 
 

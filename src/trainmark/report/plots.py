@@ -66,11 +66,19 @@ class Plot:
 def plots_of(result: Result, events: RankEvents) -> list[Plot]:
     """The plots of a run, in the order of the page."""
     return [
-        _learning_rate(result, events),
-        _loss(result, events),
-        _step_time(result, events),
-        _quality(result, events),
+        or_reason("Learning rate", lambda: _learning_rate(result, events)),
+        or_reason("Loss", lambda: _loss(result, events)),
+        or_reason("Step time", lambda: _step_time(result, events)),
+        or_reason("Quality", lambda: _quality(result, events)),
     ]
+
+
+def or_reason(title: str, draw: Callable[[], Plot]) -> Plot:
+    """The plot; where events hold what cannot be drawn, why there is none."""
+    try:
+        return draw()
+    except (ValueError, LookupError, TypeError, ArithmeticError) as error:
+        return Plot(title, f"Not shown: it cannot be drawn of these events ({type(error).__name__}: {error}).")
 
 
 def thin(curve: Curve, most: int = MOST_POINTS) -> Curve:

@@ -1,12 +1,14 @@
 """One Result on a terminal: the figures first, then the members, then what to be careful about."""
 
+from typing import Any
+
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from trainmark.spec.result import Metric, Result
-from trainmark.spec.units import show_bytes, show_value
+from trainmark.spec.result import MemberResult, Metric, Result
+from trainmark.spec.units import counted, show_bytes, show_value
 
 # Name in the Result, name in the table; in this order.
 ROWS = (
@@ -54,8 +56,8 @@ ONLY_IF_THERE = {
 
 def print_result(result: Result, console: Console) -> None:
     """The Result as tables."""
-    parts: list[RenderableType] = [_head(result)]
-    if any(member.state == "finished" for member in result.members):
+    parts: list[RenderableType] = [Text("\n".join(head_lines(result)))]
+    if any(metric.value is not None for metric in result.metrics.values()):
         parts.append(_metrics_table(result))
     parts.append(_members_table(result))
     for warning in result.warnings:
@@ -63,44 +65,88 @@ def print_result(result: Result, console: Console) -> None:
     console.print(Group(*parts))
 
 
-def _head(result: Result) -> Text:
-    plan = result.plan
-    return Text(
-        f"{result.workload} ({result.size}), run {result.run_id}: {result.state}\n"
-        f"{plan['members']} member(s) × {plan['workers_per_member']} worker(s) = system scale {plan['system_scale']}, "
-        f"{plan['lanes']} member(s) at a time on {result.machine['cpu']}"
-    )
+def head_lines(result: Result) -> list[str]:
+    """Which run of what, at which scale and where, and what each member trains."""
+    so_far = "; figures are of what was measured so far" if result.state == "unfinished" else ""
+    lines = [
+        f"{result.workload} ({result.size}), run {result.run_id}: {result.state}{so_far}",
+        f"{scale_of(result)} on {result.machine.get('cpu', 'an unknown machine')}",
+    ]
+    return [*lines, training_of(result)] if result.training else lines
+
+
+def scale_of(result: Result) -> str:
+    """`4 members × 2 workers = system scale 8, 2 members at a time, 4 of 4 worker slots`."""
+    plan, training = result.plan, result.training
+    scale = f"{counted(plan['members'], 'member')} × {counted(plan['workers_per_member'], 'worker')}"
+    told = f"{scale} = system scale {plan['system_scale']}, {counted(plan['lanes'], 'member')} at a time"
+    if not training:  # of a Result that was stored before it had this part
+        return told
+    return f"{told}, {training['worker_slots_used']} of {counted(training['worker_slots'], 'worker slot')}"
+
+
+def training_of(result: Result) -> str:
+    """`resnet-tiny in fp32, batch 32 per worker, 64 global, 0.0185 GFLOP per sample (exact; ai500: 0.0189)`."""
+    training = result.training
+    sharer = "worker" if training["workers_per_replica"] == 1 else f"{training['workers_per_replica']} workers"
+    told = f"{training['model']} in {training['precision']}, batch {training['batch_per_replica']} per {sharer}, "
+    told += f"{training['global_batch']} global"
+    flop = training["training_flop_per_sample"]
+    if flop is None:
+        return told
+    (first, value), *others = flop.items()
+    also = "".join(f"; {name}: {other / 1e9:.4g}" for name, other in others)
+    return f"{told}, {value / 1e9:.4g} GFLOP per sample ({first}{also})"
 
 
 def _metrics_table(result: Result) -> Table:
     table = Table("metric", "value", "95 % interval", "n", "note", box=None, header_style="bold", pad_edge=False)
     for name, label in ROWS:
-        metric = result.metrics[name]
-        if metric.value is None and name in ONLY_IF_THERE:
+        metric = result.metrics.get(name)
+        if metric is None or (metric.value is None and name in ONLY_IF_THERE):
             continue
-        interval = ""
-        if metric.ci95 is not None:
-            interval = " – ".join(show_value(bound, metric.unit) for bound in metric.ci95)
         value = "unavailable" if metric.value is None else show_value(metric.value, metric.unit)
         style = "bold" if name in ("flops", "vflops", "quality_ensemble") else None
-        table.add_row(label, value, interval, str(metric.n or ""), _note(name, metric), style=style)
+        table.add_row(label, value, interval_of(metric), str(metric.n or ""), note_of(name, metric), style=style)
     return table
 
 
-def _note(name: str, metric: Metric) -> str:
-    detail = metric.detail or {}
+def interval_of(metric: Metric) -> str:
+    """`1.2 s – 1.4 s`; empty where there is none."""
+    return " – ".join(show_value(bound, metric.unit) for bound in metric.ci95 or ())
+
+
+def note_of(name: str, metric: Metric) -> str:
+    """Why a metric is unavailable, or what to know of it: what it counts by, and which members it is made of."""
     if metric.reason:
         return metric.reason
-    if name == "flops":
+    detail = metric.detail or {}
+    notes = [_own_note(name, metric, detail)]
+    if so_far := detail.get("so_far"):
+        notes.append(f"so far, {so_far['members']} of {counted(so_far['of_members'], 'member')}")
+    if left_out := detail.get("left_out"):
+        notes.append(f"without {left_out}")
+    return "; ".join(note for note in notes if note)
+
+
+def _own_note(name: str, metric: Metric, detail: dict[str, Any]) -> str:
+    if name == "flops" and "by_convention" in detail:
         return f"{metric.convention} convention; ai500: {show_value(detail['by_convention']['ai500'], 'FLOP/s')}"
     if name == "ceiling_flops":
         return f"{detail['precision']}, {detail['kernel']}"
-    if name == "vflops":
+    if name == "vflops" and "coefficient" in detail:
         ratio = f"{detail['quality']:.4g} / {detail['target_quality']:g}"
         return f"× ({ratio})^{metric.exponent:g} = × {detail['coefficient']:.3g}"
     if name == "staging_time_s":
         return f"{show_bytes(detail['copied_bytes'])} copied; packs found and used again: {detail['reused_packs']}"
-    return str(detail.get("note", ""))
+    if "note" in detail:
+        return str(detail["note"])
+    return f"{metric.convention} convention" if metric.convention else ""
+
+
+def state_of(member: MemberResult) -> str:
+    """The member's state, and whether it went on from a checkpoint."""
+    return f"{member.state}, restarted" if member.restarted else member.state
 
 
 def _members_table(result: Result) -> Padding:
@@ -119,7 +165,7 @@ def _members_table(result: Result) -> Padding:
         speeds = [member.metrics.get(name) for name in ("throughput_samples_per_s", "flops")]
         table.add_row(
             str(member.member),
-            f"{member.state}, restarted" if member.restarted else member.state,
+            state_of(member),
             str(member.attempts),
             str(member.epochs_done),
             "" if member.quality is None else f"{member.quality:.4f}",

@@ -21,14 +21,15 @@ MOST_WANTED = ("flops", "vflops")  # of these there is room on a terminal of 80 
 WIDE = 130
 
 
-def result_row(run_id: str, result: Result | None) -> dict[str, Any]:
-    """One run as a flat record; one whose Result cannot be read is listed all the same."""
+def result_row(run_id: str, result: Result | None, reason: str | None = None) -> dict[str, Any]:
+    """One run as a flat record; one whose Result cannot be read is listed all the same, for that reason."""
     row: dict[str, Any] = {"run_id": run_id, "state": "unreadable", "workload": None, "size": None}
-    row |= {"members": None, "workers": None, **dict.fromkeys(COLUMNS)}
+    row |= {"members": None, "workers": None, **dict.fromkeys(COLUMNS), "damage": [reason] if reason else []}
     if result is not None:
         row |= {"state": result.state, "workload": result.workload, "size": result.size}
         row |= {"members": result.plan["members"], "workers": result.plan["workers_per_member"]}
-        row |= {name: result.metrics[name].value for name in COLUMNS}
+        row |= {name: result.metrics[name].value for name in COLUMNS if name in result.metrics}
+        row |= {"damage": result.damage}
     return row
 
 
@@ -48,3 +49,7 @@ def print_results(rows: list[dict[str, Any]], runs_dir: str) -> None:
         values = ["" if row[name] is None else show_value(row[name], unit) for name, (_, unit) in shown.items()]
         table.add_row(row["run_id"], row["state"], scale, *values)
     console.print(table)
+    for row in rows:
+        if row["damage"]:
+            more = f" (and {len(row['damage']) - 1} more)" if len(row["damage"]) > 1 else ""
+            console.print(f"! {row['run_id']}: {row['damage'][0]}{more}", style="yellow", markup=False)

@@ -1,9 +1,10 @@
 """Events: what each rank measured, one JSON object a line, and how to read them back."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+from trainmark.spec.event_fields import is_event
 
 Event = dict[str, Any]
 
@@ -32,22 +33,42 @@ KINDS = {
 }
 
 
+class EventFile(NamedTuple):
+    """A whole file of events, and the numbers of its lines, from 1, that hold none."""
+
+    events: tuple[Event, ...]
+    damaged_lines: tuple[int, ...]
+
+
 def read_events(path: Path, offset: int = 0) -> tuple[list[Event], int]:
-    """The whole events from byte `offset` on, and the offset to go on from; a half-written last line waits."""
+    """The whole events from byte `offset` on, and the offset to go on from; a half-written last line waits.
+
+    Lines that hold no event, say torn by a crash, are skipped: the lines around them still count.
+    """
     try:
         with path.open("rb") as file:
             file.seek(offset)
             data = file.read()
-    except FileNotFoundError:
+    except OSError:  # not there yet, or not to be read now
         return [], offset
     whole, newline, _ = data.rpartition(b"\n")
-    return list(_parse(whole)), offset + len(whole) + len(newline)
+    events = [event for line in whole.split(b"\n") if (event := _parse(line)) is not None]
+    return events, offset + len(whole) + len(newline)
 
 
-def _parse(data: bytes) -> Iterator[Event]:
-    for line in data.split(b"\n"):
-        if line.strip():
-            try:
-                yield json.loads(line)
-            except ValueError:  # a line torn by a crash; the lines around it still count
-                continue
+def read_event_file(path: Path, *, is_over: bool) -> EventFile:
+    """All events of a file; a half-written last line is damaged if the writing is over. Raises OSError."""
+    lines = path.read_bytes().split(b"\n")
+    parsed = [_parse(line) for line in (lines if is_over else lines[:-1])]
+    damaged = tuple(n for n, (line, event) in enumerate(zip(lines, parsed, strict=False), 1) if line and event is None)
+    return EventFile(tuple(event for event in parsed if event is not None), damaged)
+
+
+def _parse(line: bytes) -> Event | None:
+    if not line:
+        return None
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return value if is_event(value) else None

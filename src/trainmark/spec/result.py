@@ -60,12 +60,14 @@ class Result(Section):
     size: str
     config: dict[str, Any]
     plan: dict[str, Any]
+    training: dict[str, Any] = Field(default_factory=dict)
     machine: dict[str, Any]
     software: dict[str, Any]
     engine: dict[str, Any] = Field(default_factory=dict)
     metrics: dict[str, Metric]
     members: list[MemberResult]
     warnings: list[str]
+    damage: list[str] = Field(default_factory=list)
     provenance: dict[str, Any]
 
     def as_json(self) -> str:

@@ -174,6 +174,10 @@ class RunFolder:
         """The Result."""
         return self.path / "result.json"
 
+    def earlier_result(self, number: int) -> Path:
+        """A Result that was stored before files of the run were damaged."""
+        return self.path / f"result-{number}.json"
+
     def bootstrap_counts(self, member: int) -> Path:
         """How often each training sample stands in a member's bootstrap."""
         return self.bootstrap / f"{member_name(member)}.npy"

@@ -1,8 +1,8 @@
 """The config, plan and site of a stored run, or one line that says what is wrong with its folder."""
 
 from collections.abc import Callable, Iterator
-from typing import Any
-from zipfile import BadZipFile
+from pathlib import Path
+from typing import Any, TypeVar
 
 from trainmark.spec.config import RunConfig
 from trainmark.spec.config_file import read_config, read_site
@@ -12,8 +12,10 @@ from trainmark.spec.plan import Plan, plan_as_json, plan_from_json
 from trainmark.spec.run_folder import RunFolder
 from trainmark.spec.site import Site
 
-# What reading files that somebody may have cut, edited or removed can raise.
-DAMAGE = (OSError, ValueError, LookupError, TypeError, ArithmeticError, BadZipFile)
+T = TypeVar("T")
+
+# What reading a file that was cut, edited or removed can raise; TOML and pydantic raise ValueErrors.
+UNREADABLE = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
 MOST_EDITS = 6  # that one line names
 
 Stored = tuple[RunConfig, Plan, Site]
@@ -28,42 +30,77 @@ def begun_with(config: RunConfig, plan: Plan, site: Site) -> dict[str, Any]:
     }
 
 
-def read_stored(folder: RunFolder) -> Stored:
-    """What the run began with, and its ranks ran with, whatever was edited in its files since."""
+def read_choices(folder: RunFolder) -> tuple[RunConfig, Plan]:
+    """What a Result cannot be made without: what the run began with, and its ranks ran with, whatever was edited since.
+
+    Runs of an earlier version, and those whose origin.json is damaged, have it in their other files.
+    """
     try:
-        begun = read_json(folder.origin).get("begun_with")
-        if begun is None:
-            return _read_older(folder)
-        config, site = RunConfig.model_validate(begun["config"]), Site.model_validate(begun["site"])
-        return config, plan_from_json(begun["plan"]), site
-    except DAMAGE as error:
-        raise damaged(folder, error) from error
+        begun = read_json(folder.origin)["begun_with"]
+        return RunConfig.model_validate(begun["config"]), plan_from_json(begun["plan"])
+    except UNREADABLE:
+        plan = _read(folder.plan, lambda path: plan_from_json(read_json(path)))
+        return _config_of_ranks(folder, plan) or _read(folder.config, read_config), plan
 
 
-def _read_older(folder: RunFolder) -> Stored:
-    """Of a run of an earlier version, whose origin.json does not keep it; the ranks' own record says what they ran."""
-    plan = plan_from_json(read_json(folder.plan))
-    record = folder.job_record(plan.jobs[0].member)
-    config = RunConfig.model_validate(read_json(record)["config"]) if record.exists() else read_config(folder.config)
-    return config, plan, read_site(folder.site)
+def read_stored(folder: RunFolder) -> Stored:
+    """The same, with the site."""
+    choices = read_choices(folder)
+    try:
+        return *choices, Site.model_validate(read_json(folder.origin)["begun_with"]["site"])
+    except UNREADABLE:
+        return *choices, _read(folder.site, read_site)
+
+
+def _config_of_ranks(folder: RunFolder, plan: Plan) -> RunConfig | None:
+    """What the first member's own record says that its ranks ran with; None where there is none."""
+    try:
+        return RunConfig.model_validate(read_json(folder.job_record(plan.jobs[0].member))["config"])
+    except UNREADABLE:
+        return None
+
+
+def _read(path: Path, read: Callable[[Path], T]) -> T:
+    try:
+        return read(path)
+    except UNREADABLE as error:
+        raise RunNotFoundError(
+            f"{path} cannot be read: {_reason(error)}. Restore this file from a copy; the run's other files are kept "
+            "as they are."
+        ) from error
+
+
+def _reason(error: BaseException) -> str:
+    words = error.strerror if isinstance(error, OSError) else str(error).strip().split("\n")[0]
+    return f"{type(error).__name__}: {words}"
 
 
 def find_edits(folder: RunFolder) -> list[str]:
     """What config.toml, plan.json and site.toml say otherwise than the run began with, each with both values."""
-    begun = begun_with(*read_stored(folder))
-    readers: list[tuple[str, str, Callable[[], dict[str, Any]]]] = [
-        ("config.toml", "config", lambda: read_config(folder.config).model_dump(exclude_none=True)),
-        ("plan.json", "plan", lambda: plan_as_json(plan_from_json(read_json(folder.plan)))),
-        ("site.toml", "site", lambda: read_site(folder.site).model_dump(exclude_none=True)),
+    config, plan = read_choices(folder)
+    begun = {"config": config.model_dump(exclude_none=True), "plan": plan_as_json(plan), "site": _begun_site(folder)}
+    readers: list[tuple[Path, str, Callable[[], dict[str, Any]]]] = [
+        (folder.config, "config", lambda: read_config(folder.config).model_dump(exclude_none=True)),
+        (folder.plan, "plan", lambda: plan_as_json(plan_from_json(read_json(folder.plan)))),
+        (folder.site, "site", lambda: read_site(folder.site).model_dump(exclude_none=True)),
     ]
     found = []
-    for name, kind, read in readers:
+    for path, kind, read in readers:
         try:
-            found += [f"{name}: {difference}" for difference in _differences(read(), begun[kind])]
-        except DAMAGE as error:
-            found.append(f"{name}: {str(error).strip().splitlines()[0]}")
+            was = begun[kind]
+            found += [f"{path.name}: {difference}" for difference in _differences(read(), was)] if was else []
+        except UNREADABLE as error:
+            found.append(f"{path.name} cannot be read: {_reason(error)}")
     hidden = len(found) - MOST_EDITS
     return [*found[:MOST_EDITS], f"and {hidden} more"] if hidden > 0 else found
+
+
+def _begun_site(folder: RunFolder) -> dict[str, Any] | None:
+    """None in runs of an earlier version: site.toml is all that they have."""
+    try:
+        return Site.model_validate(read_json(folder.origin)["begun_with"]["site"]).model_dump(exclude_none=True)
+    except UNREADABLE:
+        return None
 
 
 def refuse_edits(folder: RunFolder) -> None:
@@ -92,12 +129,3 @@ def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
 
 def _shown(value: Any) -> str:
     return "not set" if value is None else repr(value)
-
-
-def damaged(folder: RunFolder, error: BaseException) -> RunNotFoundError:
-    """The error for a folder whose files are missing or broken."""
-    reason = str(error).strip().split("\n")[0]
-    return RunNotFoundError(
-        f"The run in {folder.path} cannot be read: {type(error).__name__}: {reason}. "
-        "Restore its files from a copy, or remove the folder and run again."
-    )

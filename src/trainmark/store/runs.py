@@ -5,11 +5,13 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from trainmark.spec.errors import RunNotFoundError, StorageError
+from trainmark.spec.plan import plan_from_json
 from trainmark.spec.result import Result
 from trainmark.spec.run_folder import RunFolder
 
@@ -70,7 +72,8 @@ def read_result(folder: RunFolder) -> Result | None:
         return None
     try:
         result = Result.model_validate_json(folder.result.read_bytes())
-    except (OSError, ValueError) as error:
+        plan_from_json(result.plan)
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
         raise RunNotFoundError(
             f"{folder.result} cannot be read as a Result: {reason}. "
@@ -78,3 +81,20 @@ def read_result(folder: RunFolder) -> Result | None:
         ) from None
     is_current = all(folder.num_attempts(member.member) == member.attempts for member in result.members)
     return result if is_current else None
+
+
+def keep_richer_result(folder: RunFolder, new: Result) -> Result:
+    """The new Result; where a stored one knows what has been damaged since, that is kept, and a warning names it."""
+    if not folder.result.exists():
+        return new
+    try:
+        stored = Result.model_validate_json(folder.result.read_bytes())
+        if set(new.damage) <= set(stored.damage):
+            return new
+        why = "was made before files were damaged"
+    except (OSError, ValueError):
+        why = "cannot be read"
+    number = next(n for n in count(1) if not folder.earlier_result(n).exists())
+    folder.result.rename(folder.earlier_result(number))
+    warning = f"the Result stored earlier {why}; it is kept as {folder.earlier_result(number).name}"
+    return new.model_copy(update={"warnings": [warning, *new.warnings]})

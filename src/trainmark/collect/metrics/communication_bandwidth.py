@@ -11,6 +11,7 @@ from trainmark.spec.result import Better, Metric, unavailable
 
 UNIT = "B/s"
 BETTER: Better = "neither"
+NEEDS = "epochs"
 
 
 class Exchange(NamedTuple):

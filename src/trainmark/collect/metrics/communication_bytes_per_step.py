@@ -8,6 +8,7 @@ from trainmark.spec.result import Better, Metric, unavailable
 
 UNIT = "B"
 BETTER: Better = "lower"
+NEEDS = "epochs"
 
 
 def compute(measured: Measured) -> Metric:

@@ -13,6 +13,7 @@ from trainmark.spec.result import Better, Metric, unavailable
 
 UNIT = "FLOP/s"
 BETTER: Better = "higher"
+NEEDS = "epochs"
 CONVENTION = "exact"
 
 

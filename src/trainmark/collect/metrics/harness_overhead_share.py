@@ -6,6 +6,7 @@ from trainmark.spec.result import Better, Metric, unavailable
 
 UNIT = "share"
 BETTER: Better = "lower"
+NEEDS = "epochs"
 
 
 def compute(measured: Measured) -> Metric:

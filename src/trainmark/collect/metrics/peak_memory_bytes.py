@@ -6,6 +6,7 @@ from trainmark.spec.result import Better, Metric, unavailable
 
 UNIT = "B"
 BETTER: Better = "lower"
+NEEDS = "finished members"
 
 
 def compute(measured: Measured) -> Metric:

@@ -2,10 +2,12 @@
 
 from trainmark.collect.measured import Measured
 from trainmark.collect.reasons import NO_MEMBER, SYNTHETIC
+from trainmark.collect.statistics import within
 from trainmark.spec.result import Better, Metric, unavailable
 
 UNIT = ""
 BETTER: Better = "higher"
+NEEDS = "predictions"
 
 
 def compute(measured: Measured) -> Metric:
@@ -17,7 +19,7 @@ def compute(measured: Measured) -> Metric:
     combined, labels = measured.ensemble
     return Metric(
         value=measured.quality.score(combined, labels),
-        ci95=measured.quality.interval(combined, labels),
+        ci95=within(measured.quality.interval(combined, labels), *getattr(measured.quality, "RANGE", ())),
         unit=UNIT,
         better=BETTER,
         status="measured",

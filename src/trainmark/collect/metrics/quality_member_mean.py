@@ -9,6 +9,7 @@ from trainmark.spec.result import Better, Metric, unavailable
 
 UNIT = ""
 BETTER: Better = "higher"
+NEEDS = "evaluations"
 
 
 def compute(measured: Measured) -> Metric:

@@ -8,11 +8,13 @@ from numpy.typing import NDArray
 
 from trainmark.collect.measured import Measured
 from trainmark.collect.reasons import NO_MEMBER, SYNTHETIC
+from trainmark.collect.statistics import within
 from trainmark.spec.registries import DATASETS
 from trainmark.spec.result import Better, Metric, unavailable
 
 UNIT = ""
 BETTER: Better = "higher"
+NEEDS = "predictions"
 
 
 def compute(measured: Measured) -> Metric:
@@ -33,7 +35,7 @@ def compute(measured: Measured) -> Metric:
     combined, rows = combine_by_sample(measured.quality.combine, indices, predictions)
     return Metric(
         value=measured.quality.score(combined, labels[rows]),
-        ci95=measured.quality.interval(combined, labels[rows]),
+        ci95=within(measured.quality.interval(combined, labels[rows]), *getattr(measured.quality, "RANGE", ())),
         unit=UNIT,
         better=BETTER,
         status="measured",

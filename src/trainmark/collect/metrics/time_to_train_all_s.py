@@ -1,11 +1,12 @@
 """Time to train all members (MLPerf HPC's TTTa): last run_stop minus first run_start."""
 
 from trainmark.collect.measured import Measured
-from trainmark.collect.reasons import NO_MEMBER
+from trainmark.collect.reasons import NO_MEMBER, NOT_OVER
 from trainmark.spec.result import Better, Metric, unavailable
 
 UNIT = "s"
 BETTER: Better = "lower"
+NEEDS = "the end"
 
 
 def compute(measured: Measured) -> Metric:
@@ -18,11 +19,12 @@ def compute(measured: Measured) -> Metric:
             UNIT, BETTER, f"member {', '.join(again)} needed several attempts, whose timings are never mixed"
         )
     if any(member.state not in ("finished", "failed") for member in measured.members):
-        return unavailable(UNIT, BETTER, "the run is not over")
+        return unavailable(UNIT, BETTER, NOT_OVER)
     # The time that a failed member took counts as well: it kept its cores from others.
     starts = [event["wall_s"] for member in measured.members if (event := member.one("run_start"))]
     stops = [event["wall_s"] for member in measured.finished if (event := member.one("run_stop"))]
-    stops += [member.last_event_s for member in measured.members if member.state == "failed" and member.events]
+    failed = [member.last_event_s for member in measured.members if member.state == "failed"]
+    stops += [last_s for last_s in failed if last_s is not None]
     return Metric(
         value=max(stops) - min(starts),
         unit=UNIT,

@@ -8,6 +8,7 @@ from trainmark.spec.result import Better, Metric, unavailable
 
 UNIT = "FLOP/s"
 BETTER: Better = "higher"
+NEEDS = "epochs and predictions"
 
 
 def compute(measured: Measured) -> Metric:

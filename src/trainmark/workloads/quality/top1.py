@@ -25,7 +25,8 @@ class Top1:
         middle = (share + z2 / (2 * num_samples)) / (1 + z2 / num_samples)
         spread = share * (1 - share) / num_samples + z2 / (4 * num_samples**2)
         half = math.sqrt(z2 * spread) / (1 + z2 / num_samples)
-        return middle - half, middle + half
+        # With no or all samples right a bound is 0 or 1; rounding would put it beside.
+        return min(share, max(0.0, middle - half)), max(share, min(1.0, middle + half))
 
     @staticmethod
     def combine(members: Sequence[NDArray[np.floating]]) -> NDArray[np.floating]:

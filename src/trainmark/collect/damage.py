@@ -1,0 +1,80 @@
+"""What is missing or damaged in a run's folder, in words that name the file."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from trainmark.spec.event import Event, read_event_file
+from trainmark.spec.files import read_json
+from trainmark.spec.run_folder import RunFolder
+from trainmark.spec.units import counted
+
+OF_EVERY_RANK = ("rank_started", "run_start", "run_stop", "memory")
+OF_RANK_0 = ("data_ready", "model_ready", "epoch_start", "steps", "epoch_stop")
+MOST_LINES_NAMED = 3
+
+Problem = str | None
+
+
+def one_line(error: BaseException) -> str:
+    """An error in one line, without the path, which the reader knows."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror.lower()
+    words = str(error).strip().split("\n")[0]
+    return f"{type(error).__name__}: {words}" if words else type(error).__name__
+
+
+def read_record(
+    folder: RunFolder, path: Path, fields: Mapping[str, type] = MappingProxyType({})
+) -> tuple[dict[str, Any] | None, Problem]:
+    """The object in a JSON file of the run, and what is wrong with the file; `fields` are those that it must have."""
+    name = folder.name_of(path)
+    try:
+        record = read_json(path)
+    except FileNotFoundError:
+        return None, f"{name} is missing"
+    except (OSError, ValueError, RecursionError) as error:
+        return None, f"{name} cannot be read: {one_line(error)}"
+    if not isinstance(record, dict):
+        return None, f"{name} does not hold a JSON object"
+    missing = [field for field, kind in fields.items() if not isinstance(record.get(field), kind)]
+    return record, f"{name} holds no {', '.join(missing)}" if missing else None
+
+
+def read_rank(folder: RunFolder, path: Path, *, is_over: bool) -> tuple[tuple[Event, ...], Problem]:
+    """A rank's events, and which lines of the file hold none; `is_over` says that nothing more is written to it."""
+    name = folder.name_of(path)
+    try:
+        events, damaged = read_event_file(path, is_over=is_over)
+    except FileNotFoundError:
+        return (), f"{name} is missing"
+    except OSError as error:
+        return (), f"{name} cannot be read: {one_line(error)}"
+    if not damaged:
+        return events, None
+    named = ", ".join(map(str, damaged[:MOST_LINES_NAMED])) + (", …" if len(damaged) > MOST_LINES_NAMED else "")
+    return events, f"{name} has {counted(len(damaged), 'damaged line')} (number {named})"
+
+
+def gap_in(events: tuple[Event, ...], rank: int, epochs: int) -> Problem:
+    """What is missing among the events of a rank that was trained to the end; None where nothing is."""
+    kinds = {event["kind"] for event in events}
+    expected = OF_EVERY_RANK if rank else (*OF_EVERY_RANK, *OF_RANK_0)
+    if missing := [kind for kind in expected if kind not in kinds]:
+        return f"holds no {', '.join(missing)}"
+    step: int | None = None
+    for event in events:
+        if event["kind"] == "epoch_start":
+            step = event.get("step") if step is None else step
+        elif event["kind"] == "steps":
+            if step is not None and event["first_step"] != step:
+                return f"lacks steps {step} to {event['first_step'] - 1}"
+            step = event["first_step"] + len(event["step_s"])
+        elif event["kind"] == "epoch_stop" and step is not None and event["next_step"] != step:
+            return f"lacks steps {step} to {event['next_step'] - 1}"
+    started = {event["epoch"] for event in events if event["kind"] == "epoch_start"}
+    ended = {event["epoch"] for event in events if event["kind"] == "epoch_stop"}
+    if started != ended or (ended and max(ended) + 1 != epochs):
+        return f"lacks the begin or the end of an epoch of {epochs}"
+    return None
