@@ -16,7 +16,14 @@ from trainmark.spec.run_folder import RunFolder
 from trainmark.spec.seeds import weights_seed
 from trainmark.spec.stored_run import DAMAGE, damaged, read_stored
 
-MEMBER_METRICS = ("throughput_samples_per_s", "step_time_s", "epoch_time_s", "flops", "peak_memory_bytes")
+MEMBER_METRICS = (
+    "throughput_samples_per_s",
+    "step_time_s",
+    "epoch_time_s",
+    "flops",
+    "flops_steady",
+    "peak_memory_bytes",
+)
 
 
 def build_result(folder: RunFolder) -> Result:
