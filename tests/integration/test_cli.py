@@ -185,6 +185,8 @@ def test_machine_tells_what_the_cores_can_do(trainmark: Command) -> None:
     assert (ceiling["kernel"], ceiling["flops"]) == (best, ceiling["kernels"][best]["flops"])
     assert {"torch.mm 1024", "numpy.matmul 1024"} <= set(ceiling["kernels"])
     assert all(kernel["n"] >= 3 and kernel["flops"] >= kernel["median_flops"] for kernel in ceiling["kernels"].values())
+    assert ceiling["cores"] == 2
+    assert all((each["others_s"] is None) == (ceiling["unwatched"] is not None) for each in ceiling["rounds"])
     assert document["machine"]["cores"] >= 1
 
 

@@ -60,7 +60,7 @@ def test_two_members_leave_plausible_series_and_the_result_has_their_means(run_s
     assert all((run / node["series"]).exists() for node in nodes)
     # Whoever else computes here: a member that trains uses some of its core, and no more than all of it.
     assert all(0.05 < node["own"] < 1.1 for node in nodes)
-    assert all(0.5 < node["utilisation"] <= 1 for node in nodes)
+    assert all(0.5 < node["total"] <= 1 for node in nodes)
     assert result["metrics"]["gpu_utilisation"]["reason"] == "the member has no accelerator on this node"
     assert result["metrics"]["network_bytes_per_s"]["value"] is None or (
         result["metrics"]["network_bytes_per_s"]["value"] >= 0

@@ -35,16 +35,24 @@ def test_a_precision_of_a_plugin_is_measured_in_fp32() -> None:
     assert set(measure_ceiling(CPU, 0.001, "posit8")["kernels"]) == FP32
 
 
-def test_a_slow_kernel_is_called_twice_and_a_fast_one_for_the_given_time() -> None:
-    slow = itertools.count()
+def test_a_slow_kernel_is_called_twice_and_a_fast_one_for_the_given_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow, fast = itertools.count(), itertools.count()
 
-    def call_slow() -> None:
-        next(slow)
-        time.sleep(0.02)
+    def call(calls: "itertools.count[int]", seconds: float) -> None:
+        next(calls)
+        time.sleep(seconds)
 
-    assert len(ceilings._time_calls(call_slow, CPU, 0.01)) == 1
-    assert next(slow) == 2  # one to warm up, one timed
-    assert len(ceilings._time_calls(lambda: time.sleep(0.002), CPU, 0.02)) >= 3
+    kernels = (
+        ceilings.Kernel("slow", 1.0, lambda: call(slow, 0.05)),
+        ceilings.Kernel("fast", 1.0, lambda: call(fast, 0.001)),
+    )
+    monkeypatch.setattr(ceilings, "_kernels", lambda *_: iter(kernels))
+    found = measure_ceiling(CPU, 0.04)
+    assert (next(slow), found["kernels"]["slow"]["n"]) == (2, 1)  # one to warm up, one timed
+    assert found["kernels"]["fast"]["n"] == next(fast) - 3 >= 3
+    assert found["kernel"] == "fast"
+    assert 1 <= len(found["rounds"]) <= ceilings.ROUNDS
+    assert max(each["flops"] for each in found["rounds"]) == found["flops"]
 
 
 def test_a_kernel_that_does_not_exist_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:

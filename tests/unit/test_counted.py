@@ -77,7 +77,7 @@ def test_a_check_that_fails_is_a_line_and_costs_no_other() -> None:
     measured = written_run(written_member(0), written_member(1, state="failed"))
     warnings = find_warnings(measured, {}, {"members": [5]}, {})
     assert "member 1 failed: a reason" in warnings
-    assert "the ceiling could not be checked: KeyError: 'flops_share_of_ceiling'" in warnings
+    assert "warm-up could not be checked: KeyError: 'flops_steady'" in warnings
     assert any(warning.startswith("the bootstraps could not be checked: TypeError") for warning in warnings)
 
 

@@ -204,7 +204,10 @@ def test_peak_memory_is_the_largest_of_any_worker() -> None:
 def test_a_speed_above_the_ceiling_is_reported_as_a_bug() -> None:
     measured = written_run(written_member(0, ceiling=1000.0))
     warnings = find_warnings(measured, {name: metric(name, measured) for name in METRICS}, {"members": []}, {})
-    assert any("of the measured ceiling; one of the two figures is wrong" in warning for warning in warnings)
+    reason = "training ran at 1000% of the measured ceiling: one of the two figures is wrong, please report it"
+    assert reason in warnings
+    for name in ("ceiling_flops", "flops_share_of_ceiling"):
+        assert (metric(name, measured).value, metric(name, measured).reason) == (None, reason)
 
 
 def test_what_was_switched_off_says_so() -> None:
@@ -352,19 +355,21 @@ def test_utilisation_is_the_mean_over_the_time_inside_epochs_after_warm_up() -> 
     ]
     measured = written_run(with_usage(written_member(0), *samples))
     found = metric("cpu_utilisation", measured)
-    assert (found.value, found.n) == (pytest.approx((0.9 * 0.5 + 2 * 0.9 + 1 * 0.3) / 3.9), 3)
+    assert (found.value, found.n) == (pytest.approx(0.25), 3)  # what its own processes used of its one core
     assert found.detail is not None
+    total = found.detail["total"]  # what everybody used of it
+    assert total == pytest.approx((0.9 * 0.5 + 2 * 0.9 + 1 * 0.3) / 3.9)
     (node,) = found.detail["nodes"]
     assert node == {
         "member": 0,
         "node": "node1",
-        "utilisation": found.value,
-        "user": pytest.approx(found.value - 0.1),
+        "own": pytest.approx(0.25),
+        "total": total,
+        "user": pytest.approx(total - 0.1),
         "system": pytest.approx(0.1),
         "iowait": pytest.approx(0.01),
         "steal": pytest.approx(0.01),
-        "own": pytest.approx(0.25),  # 0.25 of its one core
-        "whole_node": pytest.approx(found.value),
+        "whole_node": pytest.approx(total),
         "samples": 3,
         "series": "events/0000/attempt-1/usage-0.jsonl",
     }
@@ -373,7 +378,10 @@ def test_utilisation_is_the_mean_over_the_time_inside_epochs_after_warm_up() -> 
 def test_a_member_with_more_cores_weighs_more() -> None:
     one = with_usage(written_member(0), written_sample(102.0, busy=0.4))
     three = with_usage(written_member(1), written_sample(102.0, busy=0.8), cores="1-3")
-    assert value("cpu_utilisation", written_run(one, three)) == pytest.approx((1 * 0.4 + 3 * 0.8) / 4)
+    found = metric("cpu_utilisation", written_run(one, three))
+    assert found.value == pytest.approx((0.25 + 0.25) / 4)  # both keep a quarter of a core busy
+    assert found.detail is not None
+    assert found.detail["total"] == pytest.approx((1 * 0.4 + 3 * 0.8) / 4)
 
 
 def test_the_utilisation_of_accelerators_is_their_mean() -> None:
@@ -415,16 +423,20 @@ def test_what_a_node_could_not_tell_is_unavailable_for_its_reason() -> None:
     failed = written_sample(102.0, cpu=None, unavailable={"cpu": "PermissionError: /proc/stat"})
     measured = written_run(with_usage(written_member(0), failed, **start))
     assert metric("gpu_utilisation", measured).reason == "no driver"
-    assert metric("cpu_utilisation", measured).reason == "PermissionError: /proc/stat"
+    own = metric("cpu_utilisation", measured)  # by the processes' own counts
+    assert (own.value, own.detail and own.detail["total"]) == (0.25, None)
+    hidden = written_sample(102.0, processes=None, unavailable={"processes": "ProcessLookupError: hidden"})
+    found = metric("cpu_utilisation", written_run(with_usage(written_member(0), hidden)))
+    assert (found.value, found.reason) == (None, "ProcessLookupError: hidden")
 
 
 def test_cores_that_others_use_are_warned_of() -> None:
     def warned(busy: float) -> bool:
         measured = written_run(with_usage(written_member(0), written_sample(102.0, busy=busy)))
         found = find_warnings(measured, {name: metric(name, measured) for name in METRICS}, {"members": []}, {})
-        return any("other processes took up to 15% of the time of the cores of members 0" in line for line in found)
+        return any("other processes took up to 16% of the time of the cores of members 0" in line for line in found)
 
-    assert warned(0.4)  # 0.25 of it the member's own
+    assert warned(0.4)  # 0.25 of it the member's own; and 0.01 the hypervisor took
     assert not warned(0.34)
 
 
@@ -435,5 +447,7 @@ def test_utilisation_leaves_out_warm_up_where_something_else_is_left() -> None:
     steps = {"step_s": [2.0] + [0.05] * 39, "wait_s": [0.0] * 40}
     member = replace(member, events=(tuple({**e, **steps} if e["kind"] == "steps" else e for e in events),))
     idle, busy = written_sample(101.0, busy=0.1), written_sample(103.0, busy=0.9)
-    assert METRICS.load("cpu_utilisation")(written_run(with_usage(member, idle, busy))).value == pytest.approx(0.9)
-    assert METRICS.load("cpu_utilisation")(written_run(with_usage(member, idle))).value == pytest.approx(0.1)
+    for samples, total in ((idle, busy), 0.9), ((idle,), 0.1):
+        detail = metric("cpu_utilisation", written_run(with_usage(member, *samples))).detail
+        assert detail is not None
+        assert detail["total"] == pytest.approx(total)

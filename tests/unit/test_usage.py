@@ -267,6 +267,16 @@ def test_a_source_that_fails_is_null_with_its_reason_and_the_others_go_on() -> N
     assert sample["cpu"] is None or sample["cpu"]["user"] >= 0  # None: no tick has passed
 
 
+def test_ranks_that_proc_does_not_show_make_the_members_own_share_unavailable() -> None:
+    gone = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, text=True)
+    meter = UsageMeter(Watched((0,), (os.getpid(), int(gone.stdout))))
+    sample = meter.read()
+    assert sample["processes"] is None
+    assert sample["unavailable"]["processes"] == (
+        "ProcessLookupError: /proc does not show 1 of the member's 2 rank(s) here"
+    )
+
+
 def test_a_sampler_that_is_stopped_while_a_driver_hangs_does_not_keep_the_rank(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

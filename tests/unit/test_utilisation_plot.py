@@ -121,11 +121,12 @@ def test_without_samples_the_page_says_so(usage: dict[int, list[list[Event]]]) -
 
 
 def test_the_page_holds_the_figure_with_its_means() -> None:
-    mean = Metric(value=0.975, unit="share", better="higher", status="measured")
+    detail = {"own": 0.975, "total": 0.99, "nodes": []}
+    mean = Metric(value=0.975, unit="share", better="higher", status="measured", detail=detail)
     result = written_result(metrics={"cpu_utilisation": mean})
     text = report_page([run_section(result, {0: written_events()}, {0: [series([0.5] * 3)]})])
     assert structure(text).tags.count("svg") == 5
-    assert "Mean while training: CPU 97.5 %." in text
+    assert "Mean while training: CPU 97.5 % (all processes 99 %)." in text
     for drawing in re.findall(r"<svg.*?</svg>", text, re.DOTALL):
         ElementTree.fromstring(drawing)
 

@@ -20,7 +20,14 @@ from trainmark.spec.stored_run import find_edits, read_choices
 
 ORIGIN = {"started_at": str, "machine": dict, "software": dict, "provenance": dict}
 AUDIT = {"members": list}
-MEMBER_METRICS = ("throughput_samples_per_s", "step_time_s", "epoch_time_s", "flops", "peak_memory_bytes")
+MEMBER_METRICS = (
+    "throughput_samples_per_s",
+    "step_time_s",
+    "epoch_time_s",
+    "flops",
+    "flops_steady",
+    "peak_memory_bytes",
+)
 
 
 def build_result(folder: RunFolder) -> Result:

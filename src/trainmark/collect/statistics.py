@@ -72,13 +72,17 @@ def pooled_rates(members: Sequence[Samples], amount_each: float, runs: int) -> S
 
 
 def product_interval(value: float, *factors: tuple[Metric, float]) -> Interval | None:
-    """The 95 % interval of a product of independent metrics, each to a power: relative errors add in quadrature."""
+    """The 95 % interval of a product of independent metrics, each to a power: relative errors add in quadrature.
+
+    A factor with a negative power is divided by: what is above it lowers the product.
+    """
     below = above = 0.0
     for metric, power in factors:
         if metric.value is None or metric.ci95 is None or metric.ci95[0] <= 0:
             return None
-        below += (power * math.log(metric.value / metric.ci95[0])) ** 2
-        above += (power * math.log(metric.ci95[1] / metric.value)) ** 2
+        ends = metric.ci95 if power >= 0 else metric.ci95[::-1]
+        below += (power * math.log(metric.value / ends[0])) ** 2
+        above += (power * math.log(ends[1] / metric.value)) ** 2
     return value * math.exp(-math.sqrt(below)), value * math.exp(math.sqrt(above))
 
 

@@ -3,11 +3,14 @@
 from collections.abc import Callable
 from typing import Any
 
+from trainmark.collect.ceiling_rounds import cores_in_use, read_measurements
 from trainmark.collect.damage import one_line
 from trainmark.collect.measured import Measured, Member
+from trainmark.collect.metrics.ceiling_flops import REPORT
 from trainmark.collect.steady_state import FEWEST_STEPS
+from trainmark.collect.warm_up import NEGLIGIBLE
 from trainmark.spec.result import Metric
-from trainmark.spec.units import counted
+from trainmark.spec.units import counted, show_duration
 from trainmark.workloads.narrow_convolutions import BLOCK_CHANNELS, narrow_channels
 
 MOST_OF_OTHERS = 0.1  # of the time of a member's cores; below it lie the system's own tasks and the kernel's ticks
@@ -33,7 +36,9 @@ def find_warnings(
         "fingerprints of the data": lambda: _fingerprints(measured),
         "the members' places": lambda: _unlike_places(measured),
         "staging": lambda: _not_staged(measured, metrics),
+        "warm-up": lambda: _warm_up_in_flops(metrics),
         "the ceiling": lambda: _above_ceiling(metrics),
+        "load during the ceiling": lambda: _disturbed_ceiling(measured),
         "other processes": lambda: _others_on_cores(metrics),
         "the bootstraps": lambda: _bootstrap(audit),
         "idle slots": lambda: _idle(measured),
@@ -171,8 +176,7 @@ def _oversubscribed(measured: Measured) -> list[str]:
 
 
 def _shared_cores(measured: Measured) -> list[str]:
-    first_of_lanes = [job for job in measured.plan.jobs if job.is_first_of_lane]
-    used = [(rank.node, core) for job in first_of_lanes for rank in job.ranks for core in rank.cores]
+    used = cores_in_use(measured.plan)
     if len(used) == len(set(used)):
         return []
     return [f"{len(used)} cores were given to workers, but they are {len(set(used))}: the speeds are those of a trial"]
@@ -189,16 +193,51 @@ def _not_staged(measured: Measured, metrics: dict[str, Metric]) -> list[str]:
     return [f"launch.stage is {measured.config.launch.stage}, but {metric.reason}"] if in_vain else []
 
 
-def _above_ceiling(metrics: dict[str, Metric]) -> list[str]:
-    share = metrics["flops_share_of_ceiling"].value
-    if share is None or share <= 1:
+def _warm_up_in_flops(metrics: dict[str, Metric]) -> list[str]:
+    found = metrics["flops_steady"].detail
+    if found is None or abs(1 - found["whole_training_share"]) <= NEGLIGIBLE:
         return []
-    return [f"training ran at {share:.0%} of the measured ceiling; one of the two figures is wrong, please report it"]
+    share = found["whole_training_share"]
+    if share > 1:
+        return [f"FLOPS over the whole training are {share - 1:.0%} above those of settled steps: steps became slower"]
+    text = f"FLOPS over the whole training are {1 - share:.0%} below those of settled steps"
+    epochs = found["epochs_until_negligible"]
+    if epochs is None:
+        return [f"{text}: {show_duration(found['between_steps_s'])} of each epoch pass between steps"]
+    lasts_s = found["warmup_s"] + epochs * (found["epoch_s"] + found["between_steps_s"])
+    return [
+        f"{text}: warm-up took {show_duration(found['warmup_s'])} of {show_duration(found['training_s'])}. They agree "
+        f"within {NEGLIGIBLE:.0%} after about {show_duration(lasts_s)} of training: --set train.epochs={epochs}"
+    ]
+
+
+def _above_ceiling(metrics: dict[str, Metric]) -> list[str]:
+    reason = metrics["ceiling_flops"].reason or ""
+    return [reason] if REPORT in reason else []
+
+
+def _disturbed_ceiling(measured: Measured) -> list[str]:
+    if not measured.config.measure.ceiling:
+        return []
+    found = [each for of_rank in read_measurements(measured).values() for each in of_rank]
+    disturbed = [each for each in found if each.is_disturbed]
+    if not disturbed:
+        return []
+    members = ", ".join(str(member) for member in sorted({each.member for each in disturbed}))
+    when = " and ".join(sorted({each.phase for each in disturbed}, reverse=True))
+    rounds = [one for each in found for one in each.rounds]
+    return [
+        f"other processes took up to {max(each.most_of_others for each in disturbed):.2g} core(s) of members {members} "
+        f"while the ceiling was measured {when} training; {sum(one.is_disturbed for one in rounds)} of {len(rounds)} "
+        "rounds were left out. Measure on a quieter machine."
+    ]
 
 
 def _others_on_cores(metrics: dict[str, Metric]) -> list[str]:
     nodes = (metrics["cpu_utilisation"].detail or {}).get("nodes", [])
-    others = {node["member"]: node["utilisation"] - node["own"] for node in nodes if node["own"] is not None}
+    others = {
+        node["member"]: node["total"] - node["own"] + node["steal"] for node in nodes if node["total"] is not None
+    }
     disturbed = [str(member) for member, share in others.items() if share > MOST_OF_OTHERS]
     if not disturbed:
         return []

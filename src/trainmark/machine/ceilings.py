@@ -9,6 +9,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+from trainmark.machine.core_watch import CLOCK_TICK_S, CoreWatch
 from trainmark.machine.instructions import has_fast
 
 Format = Literal["fp32", "tf32", "bf16", "fp16", "int8"]
@@ -23,6 +24,7 @@ FORMATS: dict[str, tuple[Format, ...]] = {
     "fp16": ("fp16",),
     "int8": ("int8", "fp32"),
 }
+ROUNDS = 8  # in which the time of a kernel is spent: of six and more, slowest to fastest is a 95 % interval
 TYPES = {"fp32": torch.float32, "tf32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
@@ -34,28 +36,92 @@ class Kernel(NamedTuple):
     call: Callable[[], object]
 
 
+class _Timed(NamedTuple):
+    """A kernel of one format, and the seconds of its calls so far, round by round."""
+
+    kernel: Kernel
+    kind: Format
+    rounds_s: list[list[float]]
+
+    @property
+    def times_s(self) -> list[float]:
+        """The calls of all rounds."""
+        return [time_s for times_s in self.rounds_s for time_s in times_s]
+
+    def flops(self, times_s: list[float]) -> float:
+        """FLOP/s of the fastest of these calls."""
+        return self.kernel.flop / min(times_s)
+
+    def summary(self) -> dict[str, Any]:
+        """How it stands in the event."""
+        times_s = self.times_s
+        median = self.kernel.flop / float(np.median(times_s))
+        return {"flops": self.flops(times_s), "median_flops": median, "n": len(times_s)}
+
+
 def measure_ceiling(device: torch.device, seconds: float, precision: str = "fp32") -> dict[str, Any]:
     """FLOP/s of each kernel's fastest call, and which kernel won, at one precision, on the threads torch has now.
 
-    A precision that is not known here is measured in fp32. A kernel that the device does not have is left out.
+    Kernels take turns, in rounds. Each round has the winner's figure, and the processor time that others took from
+    this process's cores meanwhile. A precision that is not known here is measured in fp32. A kernel that the device
+    does not have is left out.
     """
-    kernels = {}
+    timed = _warmed_up(device, seconds, precision)
+    watch = CoreWatch()
+    readings = []
+    for number in range(ROUNDS):
+        for each in timed:
+            _time_calls(each, device, seconds * (number + 1) / ROUNDS)
+        readings.append(watch.read())
+    kernels = {each.kernel.name: each.summary() for each in timed}
+    won = max(timed, key=lambda each: each.flops(each.times_s))
+    on_accelerator = "only the load of CPU cores is watched, not that of accelerators"
+    unwatched = watch.unwatched if device.type == "cpu" else on_accelerator
+    return {
+        "precision": precision,
+        "flops": won.flops(won.times_s),
+        "kernel": won.kernel.name,
+        "kernels": kernels,
+        "rounds": [
+            {"flops": won.flops(times_s), **reading, **({} if unwatched is None else {"others_s": None})}
+            for times_s, reading in zip(won.rounds_s, readings, strict=True)
+            if times_s
+        ],
+        "cores": watch.num_cores,
+        "clock_tick_s": CLOCK_TICK_S,
+        "unwatched": unwatched,
+    }
+
+
+def _warmed_up(device: torch.device, seconds: float, precision: str) -> list[_Timed]:
+    """The kernels of the precision, each called up to three times; those that the device does not have are left out."""
+    timed = []
     for kind in FORMATS.get(precision, FORMATS["fp32"]):
-        for name, flop, call in _kernels(device, kind):
+        for kernel in _kernels(device, kind):
             try:
-                with tf32_is(kind == "tf32"):
-                    times_s = _time_calls(call, device, seconds)
+                with tf32_is(kind == "tf32"), torch.no_grad():
+                    spent_s = 0.0
+                    for _ in range(3):
+                        spent_s += _time_call(kernel.call, device)
+                        if spent_s >= seconds:
+                            break
             except RuntimeError:
                 if kind == "fp32":
                     raise  # every device has it: something is wrong
                 continue
-            kernels[name] = {
-                "flops": flop / min(times_s),
-                "median_flops": flop / float(np.median(times_s)),
-                "n": len(times_s),
-            }
-    winner = max(kernels, key=lambda name: kernels[name]["flops"])
-    return {"precision": precision, "flops": kernels[winner]["flops"], "kernel": winner, "kernels": kernels}
+            timed.append(_Timed(kernel, kind, []))
+    return timed
+
+
+def _time_calls(each: _Timed, device: torch.device, until_s: float) -> None:
+    """One more round of calls, until the kernel has been given `until_s` in all; at least one call in the first."""
+    times_s: list[float] = []
+    spent_s = sum(each.times_s)
+    with tf32_is(each.kind == "tf32"), torch.no_grad():
+        while spent_s < until_s:
+            times_s.append(_time_call(each.kernel.call, device))
+            spent_s += times_s[-1]
+    each.rounds_s.append(times_s)
 
 
 @contextmanager
@@ -136,19 +202,6 @@ def _int8_matrix_products(device: torch.device, random: torch.Generator) -> Iter
 
 def _named(name: str, kind: Format) -> str:
     return name if kind == "fp32" else f"{name} {kind}"
-
-
-def _time_calls(call: Callable[[], object], device: torch.device, seconds: float) -> list[float]:
-    """Seconds of each call after three to warm up; a kernel too slow for that is warmed up and timed once."""
-    with torch.no_grad():
-        warm_ups_s = [_time_call(call, device)]
-        while len(warm_ups_s) < 3 and sum(warm_ups_s) < seconds:
-            warm_ups_s.append(_time_call(call, device))
-        least = 3 if len(warm_ups_s) == 3 else 1
-        times_s = [_time_call(call, device)]
-        while len(times_s) < least or sum(times_s) < seconds:
-            times_s.append(_time_call(call, device))
-    return times_s
 
 
 def _time_call(call: Callable[[], object], device: torch.device) -> float:

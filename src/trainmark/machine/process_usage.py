@@ -24,8 +24,17 @@ def parse_process(text: str) -> tuple[int, int]:
 
 def read_processes(pids: Iterable[int], proc: str = PROC) -> ProcessUsage:
     """What these processes and all that they started use; those that have ended use nothing."""
+    return _read_all(_with_children(pids, proc), proc)
+
+
+def read_children(pid: int, proc: str = PROC) -> ProcessUsage:
+    """What all processes use that this one has started, without itself."""
+    return _read_all((child for child in _with_children([pid], proc) if child != pid), proc)
+
+
+def _read_all(pids: Iterable[int], proc: str) -> ProcessUsage:
     ticks = pages = count = 0
-    for pid in _with_children(pids, proc):
+    for pid in pids:
         if text := _read(f"{proc}/{pid}/stat"):
             more_ticks, more_pages = parse_process(text)
             ticks, pages, count = ticks + more_ticks, pages + more_pages, count + 1

@@ -1,5 +1,6 @@
 """UsageMeter: what a member uses of its node, between two readings: cores, memory, network and accelerators."""
 
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from trainmark.machine.network_counters import (
     moved_between,
     read_moved,
 )
-from trainmark.machine.process_usage import ProcessUsage, read_processes
+from trainmark.machine.process_usage import PROC, ProcessUsage, read_processes
 
 T = TypeVar("T")
 
@@ -80,7 +81,7 @@ class UsageMeter:
         return Counts(
             at_s=time.monotonic(),
             cores=self._attempt("cpu", lambda: read_cpu_times(watched.cores)),
-            processes=self._attempt("processes", lambda: read_processes(watched.pids)),
+            processes=self._attempt("processes", lambda: _read_ranks(watched.pids)),
             network=self._attempt("network", lambda: read_moved(self.interfaces)),
         )
 
@@ -103,6 +104,14 @@ class UsageMeter:
         moved = moved_between(before, after)
         loopback = sum(moved.pop(name).sent for name in self.interfaces.loopback if name in moved)
         return {"network": {name: count._asdict() for name, count in moved.items()}, "loopback_bytes": loopback}
+
+
+def _read_ranks(pids: tuple[int, ...]) -> ProcessUsage:
+    """What the ranks use; an error if one of them cannot be seen: the others alone would be a wrong sum."""
+    hidden = [pid for pid in pids if not os.path.exists(f"{PROC}/{pid}")]  # noqa: PTH110  as in process_usage
+    if hidden:
+        raise ProcessLookupError(f"{PROC} does not show {len(hidden)} of the member's {len(pids)} rank(s) here")
+    return read_processes(pids)
 
 
 def _used(before: ProcessUsage | None, after: ProcessUsage | None) -> dict[str, Any] | None:

@@ -8,6 +8,14 @@ from rich.table import Table
 from trainmark.spec.units import show_bytes, show_cores, with_prefix
 
 
+def _load(ceiling: dict[str, Any]) -> str:
+    """How much of the cores others took: the more, the lower is what was measured."""
+    if ceiling["unwatched"] is not None:
+        return f"not watched: {ceiling['unwatched']}"
+    over_s, others_s = (sum(each[name] for each in ceiling["rounds"]) for name in ("over_s", "others_s"))
+    return f"{others_s / over_s:.2f} of {ceiling['cores']} core(s)"
+
+
 def print_machine(data: dict[str, Any]) -> None:
     """Topology, slots, software and, where measured, the ceiling."""
     machine = data["machine"]
@@ -28,4 +36,5 @@ def print_machine(data: dict[str, Any]) -> None:
         for name, kernel in ceiling["kernels"].items():
             won = " (the ceiling)" if name == ceiling["kernel"] else ""
             table.add_row(f"ceiling, {ceiling['precision']}", f"{with_prefix(kernel['flops'], 'FLOP/s')}, {name}{won}")
+        table.add_row("load by others meanwhile", _load(ceiling))
     Console().print(table)

@@ -16,6 +16,7 @@ ROWS = (
     ("step_time_s", "step time (median)"),
     ("epoch_time_s", "epoch time (median)"),
     ("flops", "FLOPS (Eq. 6)"),
+    ("flops_steady", "FLOPS, settled steps"),
     ("ceiling_flops", "ceiling (measured)"),
     ("flops_share_of_ceiling", "share of ceiling"),
     ("quality_member_mean", "quality, mean member"),
@@ -102,7 +103,7 @@ def training_of(result: Result) -> str:
 def _metrics_table(result: Result) -> Table:
     table = Table("metric", "value", "95 % interval", "n", "note", box=None, header_style="bold", pad_edge=False)
     for name, label in ROWS:
-        metric = result.metrics.get(name)
+        metric = result.metrics.get(name)  # a Result of an earlier version may lack it
         if metric is None or (metric.value is None and name in ONLY_IF_THERE):
             continue
         value = "unavailable" if metric.value is None else show_value(metric.value, metric.unit)
@@ -133,7 +134,9 @@ def _own_note(name: str, metric: Metric, detail: dict[str, Any]) -> str:
     if name == "flops" and "by_convention" in detail:
         return f"{metric.convention} convention; ai500: {show_value(detail['by_convention']['ai500'], 'FLOP/s')}"
     if name == "ceiling_flops":
-        return f"{detail['precision']}, {detail['kernel']}"
+        return "; ".join(
+            [f"{detail['precision']}, {detail['kernel']}", *([detail["note"]] if "note" in detail else [])]
+        )
     if name == "vflops" and "coefficient" in detail:
         ratio = f"{detail['quality']:.4g} / {detail['target_quality']:g}"
         return f"× ({ratio})^{metric.exponent:g} = × {detail['coefficient']:.3g}"

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from trainmark.report.plots import PALETTE, SHADE, Plot, RankEvents, draw_figure
 from trainmark.spec.event import Event
-from trainmark.spec.result import Result
+from trainmark.spec.result import Metric, Result
 from trainmark.spec.units import parse_cores, show_value
 
 if TYPE_CHECKING:
@@ -196,6 +196,12 @@ def _time_unit(longest_s: float) -> tuple[float, str]:
     return (60.0, "min") if longest_s < 36_000 else (3600.0, "h")
 
 
+def _beside(metric: Metric) -> str:
+    """Behind the member's own use of its cores, that by all processes."""
+    total = (metric.detail or {}).get("total")
+    return "" if total is None else f" (all processes {show_value(total, metric.unit)})"
+
+
 def _caption(result: Result, panels: list[Panel], shown: list[Panel]) -> str:
     count, samples = len(panels), sum(panel.samples for panel in panels)
     told = (
@@ -206,7 +212,7 @@ def _caption(result: Result, panels: list[Panel], shown: list[Panel]) -> str:
     for name, label in (("cpu_utilisation", "CPU"), ("gpu_utilisation", "GPU")):
         metric = result.metrics.get(name)
         if metric is not None and metric.value is not None:
-            told += f"Mean while training: {label} {show_value(metric.value, metric.unit)}. "
+            told += f"Mean while training: {label} {show_value(metric.value, metric.unit)}{_beside(metric)}. "
     told += f"n = {samples:,} sample{'s' * (samples != 1)} of {count} node{'s' * (count != 1)}."
     if len(shown) < count:
         told += f" Drawn: {len(shown)} of them, evenly chosen."

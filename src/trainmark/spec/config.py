@@ -158,7 +158,7 @@ class LaunchConfig(StrictSection):
 class MeasureConfig(StrictSection):
     """What is measured beside the training itself."""
 
-    ceiling: bool = Field(True, description="measure what the cores can do, just before training")
+    ceiling: bool = Field(True, description="measure what the cores can do, before and after training")
     ceiling_seconds: float = Field(0.3, gt=0, description="time given to each ceiling kernel")
     usage_seconds: float = Field(1.0, ge=0, description="time between samples of each node's utilisation; 0: none")
 

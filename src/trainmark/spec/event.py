@@ -15,7 +15,7 @@ KINDS = {
     "data_ready": "the dataset is open: its name, the bootstrap's draws, the fingerprint",
     "model_ready": "the model is built: parameters, FLOPs by operator and convention",
     "engine_ready": "which options of the training engine are on, and what the arithmetic really is",
-    "ceiling": "what this rank's cores can do: FLOP/s of each kernel",
+    "ceiling": "what this rank's cores can do, before or after training: FLOP/s of each kernel, load by others",
     "checkpoint_damaged": "a checkpoint of an earlier attempt is damaged on some ranks, so the one before it is tried",
     "resumed": "training goes on from a checkpoint of an earlier attempt",
     "run_start": "training begins (MLPerf's run_start)",

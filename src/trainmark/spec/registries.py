@@ -158,6 +158,7 @@ METRICS = Registry(
         "step_time_s": "trainmark.collect.metrics.step_time_s:compute",
         "epoch_time_s": "trainmark.collect.metrics.epoch_time_s:compute",
         "flops": "trainmark.collect.metrics.flops:compute",
+        "flops_steady": "trainmark.collect.metrics.flops_steady:compute",
         "ceiling_flops": "trainmark.collect.metrics.ceiling_flops:compute",
         "flops_share_of_ceiling": "trainmark.collect.metrics.flops_share_of_ceiling:compute",
         "quality_ensemble": "trainmark.collect.metrics.quality_ensemble:compute",

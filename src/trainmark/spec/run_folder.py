@@ -93,6 +93,11 @@ class AttemptFolder:
         return self.path / "done.json"
 
     @property
+    def trained(self) -> Path:
+        """Marks that the member is trained, and holds until when it waits for members beside it to be so as well."""
+        return self.path / "trained"
+
+    @property
     def exit(self) -> Path:
         """How the attempt ended, as the launcher saw it."""
         return self.path / "exit.json"

@@ -1,14 +1,13 @@
 """One rank's part in training one member, from set-up to completion record, stage by stage."""
 
+import time
 from functools import partial
 
-import torch
-
-from trainmark.machine.ceilings import measure_ceiling
 from trainmark.spec.files import write_json
 from trainmark.spec.job_record import JobRecord
 from trainmark.spec.plan import Rank
 from trainmark.train.build import build_trainee
+from trainmark.train.ceiling import measure_after, measure_before, patience_of
 from trainmark.train.checkpoint import Checkpoints
 from trainmark.train.end_request import EndRequest
 from trainmark.train.evaluation import write_predictions
@@ -37,26 +36,21 @@ def train_member(
     position = resume_from_newest(agree_on_checkpoints(find, rank.rank, store), trainee, record.folder, log)
     if waits_for_start:
         wait_for_go(attempt, rank.rank)
-    _measure_ceiling(record, device, log)
+    measure_before(record, device, log)
     barrier()
+    began_s = time.monotonic()
     log.write("run_start", epoch=position.epoch)
     quality = train(trainee, Checkpoints(attempt, record.config.launch, log, request), log, position)
     log.write("run_stop", quality=quality)
+    training_s = time.monotonic() - began_s
     write_predictions(trainee, attempt.predictions)
     log.write("memory", **peak_memory(device))
     stop_sampling()
     barrier()
     if rank.rank == 0:
         write_json(attempt.done, {"member": record.job.member, "attempt": attempt_number, "quality": quality})
+    # Members that run on their own did so when they measured before.
+    has_neighbours = waits_for_start or record.config.launch.allocation == "one"
+    patience_s = patience_of(record, training_s) if has_neighbours else None
+    measure_after(record, rank.rank, attempt, device, log, store, patience_s)
     leave_group()
-
-
-def _measure_ceiling(record: JobRecord, device: torch.device, log: EventLog) -> None:
-    measure = record.config.measure
-    if not measure.ceiling or not record.job.is_first_of_lane:
-        return
-    precision = record.config.train.precision
-    assert precision is not None
-    log.write("ceiling", **measure_ceiling(device, measure.ceiling_seconds, precision))
-    if device.type == "cuda":
-        torch.cuda.reset_peak_memory_stats()

@@ -1,4 +1,4 @@
-"""The share of training time in which the members' cores were busy, with anybody's work."""
+"""The share of training time in which the members' own processes kept their cores busy."""
 
 from typing import Any
 
@@ -7,16 +7,27 @@ from trainmark.collect.node_usage import NodeUsage
 from trainmark.collect.utilisation import Average, Figure, UsageMetric, mean_over
 from trainmark.spec.event import Event
 from trainmark.spec.result import Better, Metric
-from trainmark.spec.units import parse_cores
+from trainmark.spec.units import parse_cores, show_value
 
 UNIT = "share"
 BETTER: Better = "higher"
 
 
 def compute(measured: Measured) -> Metric:
-    """The share of training time in which the members' cores were busy, with anybody's work."""
-    busy = _share("user", "system")
-    return UsageMetric(UNIT, BETTER, "cpu", busy, _mean_core, _figures).compute(measured)
+    """The share of training time in which the members' own processes kept their cores busy."""
+    own = UsageMetric(UNIT, BETTER, "processes", _own_cores, _share_of_cores, _figures).compute(measured)
+    if own.value is None:
+        return own
+    total = UsageMetric(UNIT, BETTER, "cpu", _busy_share, _mean_core, _figures).compute(measured)
+    assert own.detail is not None
+    others = "not known" if total.value is None else show_value(total.value, UNIT)
+    note = f"by the members' own processes; by all processes: {others}"
+    return own.model_copy(update={"detail": {"own": own.value, "total": total.value, "note": note, **own.detail}})
+
+
+def _share_of_cores(found: list[Average]) -> float:
+    cores_s = sum(each.seconds * _num_cores(each.usage) for each in found)
+    return sum(each.mean * each.seconds for each in found) / cores_s
 
 
 def _mean_core(found: list[Average]) -> float:
@@ -24,12 +35,12 @@ def _mean_core(found: list[Average]) -> float:
 
 
 def _figures(average: Average) -> dict[str, Any]:
-    """What a node's cores did, the part of it that was the member's own, and how busy the whole node was."""
+    """What the member's processes used of a node's cores, what those did in all, and how busy the whole node was."""
     own = average.mean_of(_own_cores)
     return {
-        "utilisation": average.mean,
-        **{kind: average.mean_of(_share(kind)) for kind in ("user", "system", "iowait", "steal")},
         "own": None if own is None else own / _num_cores(average.usage),
+        "total": average.mean_of(_busy_share),
+        **{kind: average.mean_of(_share(kind)) for kind in ("user", "system", "iowait", "steal")},
         "whole_node": average.mean_of(_share("user", "system", of="node_cpu")),
     }
 
@@ -38,8 +49,13 @@ def _share(*kinds: str, of: str = "cpu") -> Figure:
     return lambda sample: None if sample[of] is None else float(sum(sample[of][kind] for kind in kinds))
 
 
+def _busy_share(sample: Event) -> float | None:
+    """The share of the member's cores that were busy with anyone's work."""
+    return _share("user", "system")(sample)
+
+
 def _own_cores(sample: Event) -> float | None:
-    """How many cores the member's processes kept busy."""
+    """How many cores the member's processes, those that read data among them, kept busy."""
     return None if sample["processes"] is None else float(sample["processes"]["cpu_s"] / sample["over_s"])
 
 
