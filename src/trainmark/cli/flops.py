@@ -35,11 +35,13 @@ def flops(
     """
     from trainmark.cli.output import print_json
     from trainmark.report.flops_table import print_flops, print_flops_by_input
+    from trainmark.workloads.eager import skip_compiler
     from trainmark.workloads.flops.count import count_model
     from trainmark.workloads.flops.input_shape import parse_shape
 
     model, settings, own_shape = _model_of(name, size)
     wanted = [parse_shape(shape, model) for shape in shapes] if shapes else [own_shape]
+    skip_compiler()
     counts = [count_model(model, settings, shape) for shape in wanted]
     if json:
         print_json(counts[0] if len(counts) == 1 else {"model": model, "inputs": counts})

@@ -33,6 +33,7 @@ from trainmark.train.peers import Peers
 from trainmark.train.process_group import replica_peers
 from trainmark.train.speed import image_layout
 from trainmark.train.trainee import Trainee
+from trainmark.workloads.eager import skip_compiler
 from trainmark.workloads.find import find_size
 from trainmark.workloads.flops.count import count_model
 
@@ -42,6 +43,8 @@ def build_trainee(
 ) -> Trainee:
     """Model, optimizer and all that trains them on this rank; what was chosen stands in the events."""
     config, train, device = record.config, record.config.train, workers.device
+    if train.compiler != "inductor":
+        skip_compiler()
     arithmetic = PRECISIONS.load(_chosen(train.precision))(device, train)
     layout = layout_of(train, workers.size)
     replicas = replica_peers(workers, layout)
