@@ -74,5 +74,5 @@ def _shows_the_run(page: str, result: dict[str, Any], folder: Path) -> None:
 def test_a_run_that_does_not_exist_is_one_line_and_exit_code_two(warm_trainmark: Command, tmp_path: Path) -> None:
     done = warm_trainmark("report", "nothing")
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-    assert "There are no runs in" in done.stderr
+    assert "No runs in" in done.stderr
     assert list(tmp_path.iterdir()) == []

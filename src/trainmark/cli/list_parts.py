@@ -11,13 +11,11 @@ def list_parts(
     kind: Annotated[str | None, typer.Argument(help="workloads, models, datasets, …; without it, the kinds.")] = None,
     json: AsJson = False,
 ) -> None:
-    """List what a run can name, with one line each.
+    """List workloads, models, datasets, optimizers and other parts.
 
     \b
     Examples:
-
       trainmark list
-
       trainmark list workloads
     """
     from trainmark.cli.output import print_json

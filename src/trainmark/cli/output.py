@@ -5,10 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.syntax import Syntax
 
-from trainmark.report.console import result_console
+from trainmark.report.console import progress_console, result_console
 from trainmark.report.live import LiveProgress
 from trainmark.report.making import making
 from trainmark.report.plan_text import plan_line, plan_table
@@ -29,17 +28,17 @@ def print_json(data: Any) -> None:
 
 def watching() -> LiveProgress:
     """Progress on standard error, so that standard output holds the result alone."""
-    return LiveProgress(Console(stderr=True))
+    return LiveProgress(progress_console())
 
 
 def say_making() -> Callable[[int, int], None]:
     """Progress of making data, on standard error."""
-    return making(Console(stderr=True))
+    return making(progress_console())
 
 
 def say_staging() -> Callable[[int, int], None]:
     """Progress of staging data, on standard error."""
-    return making(Console(stderr=True), "staging data")
+    return making(progress_console(), "staging data")
 
 
 def show_result(result: Result, *, as_json: bool) -> None:

@@ -26,13 +26,11 @@ def report(
     runs_dir: RunsDir = DEFAULT_RUNS_DIR,
     json: AsJson = False,
 ) -> None:
-    """Write one self-contained HTML page with the figures and plots of runs.
+    """Write one self-contained HTML page with figures and plots.
 
     \b
     Examples:
-
       trainmark report latest
-
       trainmark report 20261115-0912 20261115-1003 -o both.html
     """
     from trainmark.cli.output import print_json

@@ -23,9 +23,7 @@ def results(
 
     \b
     Examples:
-
       trainmark results
-
       trainmark results --workload image-classification --state complete
     """
     from trainmark.cli.output import print_json
@@ -39,21 +37,25 @@ def results(
         raise ConfigError(f"There is no state '{state}'.{closest(state, list(STATES))} States: {', '.join(STATES)}.")
     if workload is not None:
         _ = WORKLOADS[workload]
-    rows = [result_row(folder.run_id, _result_of(folder)) for folder in all_runs(runs_dir)]
+    folders = all_runs(runs_dir, must_exist=runs_dir != DEFAULT_RUNS_DIR)
+    rows = [result_row(folder.path, *_result_of(folder)) for folder in folders]
     rows = [row for row in rows if workload in (None, row["workload"]) and state in (None, row["state"])]
     if json:
         print_json(rows)
     else:
-        print_results(rows, str(runs_dir))
+        print_results(rows, [folder.run_id for folder in folders], str(runs_dir))
 
 
-def _result_of(folder: "RunFolder") -> "Result | None":
-    """The stored Result, or what there is of one; nothing where it cannot be read."""
-    from trainmark.collect.build import build_result
+def _result_of(folder: "RunFolder") -> "tuple[Result | None, str | None]":
+    """The stored Result, or what there is of one; where it cannot be read, the problem."""
     from trainmark.spec.errors import TrainmarkError
     from trainmark.store.runs import read_result
 
     try:
-        return read_result(folder) or build_result(folder)
-    except TrainmarkError:
-        return None
+        if stored := read_result(folder):
+            return stored, None
+        from trainmark.collect.build import build_result  # not needed, and not loaded, for runs that have ended
+
+        return build_result(folder), None
+    except TrainmarkError as error:
+        return None, str(error)

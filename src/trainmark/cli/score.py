@@ -20,18 +20,16 @@ def score(
     exponent: Annotated[float, typer.Option(min=0, help="n of Eq. 8: 5 image classification, 10 extreme weather.")],
     json: AsJson = False,
 ) -> None:
-    """Compute FLOPS and VFLOPS from given figures, say those of another system.
+    """Compute FLOPS and VFLOPS from the figures of another system.
 
     \b
     Examples:
-
-      trainmark score --gflop-per-sample 23 --samples 1280000 --epochs 90 --minutes 1.2
-                      --quality 0.751 --target 0.763 --exponent 10
+      trainmark score --gflop-per-sample 23 --samples 1280000 --epochs 90 \\
+                      --minutes 1.2 --quality 0.751 --target 0.763 --exponent 10
     """
-    from rich.console import Console
-
     from trainmark.cli.output import print_json
     from trainmark.collect.scores import flops_score, quality_coefficient, vflops_score
+    from trainmark.report.console import result_console
     from trainmark.spec.errors import ConfigError
     from trainmark.spec.units import with_prefix
 
@@ -48,7 +46,7 @@ def score(
     if json:
         print_json({"flops": flops, "vflops": vflops, "coefficient": coefficient, "exponent": exponent})
         return
-    console = Console(highlight=False)
+    console = result_console()
     console.print(f"FLOPS   {with_prefix(flops, 'FLOPS')}")
     weight = f"({quality:g} / {target:g})^{exponent:g} = {coefficient:.4g}"
     console.print(f"VFLOPS  {with_prefix(vflops, 'FLOPS')}  = FLOPS × {weight}")

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+from trainmark.spec.errors import DataError
 from trainmark.spec.registries import DATASETS
 from trainmark.spec.units import counted, show_shape
 from trainmark.spec.workload import DataFacts, WorkloadSize
@@ -21,6 +22,16 @@ def facts_of(dataset: Any) -> DataFacts:
         sample_shape=shape,
         is_simulated=getattr(dataset, "is_simulated", False),
     )
+
+
+def num_stored(dataset: Any) -> int | None:
+    """How many samples a dataset's files hold in all of its parts; None where they are too damaged to be counted."""
+    try:
+        if hasattr(dataset, "num_stored"):
+            return int(dataset.num_stored())
+        return int(dataset.num_samples("train") + dataset.num_samples("eval"))
+    except DataError:
+        return None
 
 
 def own_facts(size: WorkloadSize) -> DataFacts:

@@ -9,6 +9,12 @@ def member_name(member: int) -> str:
     return f"{member:04d}"
 
 
+def is_named(run_id: str, name: str) -> bool:
+    """Whether a name fits a run's id: as its beginning, or as its beginning and its end (20261115-045355-efc0)."""
+    first, _, last = name.rpartition("-")
+    return run_id.startswith(name) or (bool(first) and run_id.startswith(first) and run_id.endswith(f"-{last}"))
+
+
 @dataclass(frozen=True)
 class CheckpointFolder:
     """A member's training state at one step: a file per rank, and a mark that all of them are there."""

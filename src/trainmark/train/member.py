@@ -35,6 +35,7 @@ def train_member(
     trainee = build_trainee(record, rank, data, workers, attempt, log)
     position = _resume(trainee, record, attempt_number, log, store)
     if waits_for_start:
+        log.write("start_wait")
         wait_for_go(attempt, rank.rank)
     _measure_ceiling(record, device, log)
     barrier()
@@ -67,6 +68,7 @@ def _measure_ceiling(record: JobRecord, device: torch.device, log: EventLog) -> 
         return
     precision = record.config.train.precision
     assert precision is not None
+    log.write("ceiling_start")
     log.write("ceiling", **measure_ceiling(device, measure.ceiling_seconds, precision))
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats()

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 from itertools import product
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from pydantic import Field
@@ -63,6 +63,10 @@ class Pacs:
         if self.settings.path is None:
             return self.settings.num_train if split == "train" else self.settings.num_eval
         return len(self._files(self._part(split)))
+
+    def num_stored(self) -> int:
+        """How many images all parts have, also those that these settings do not use."""
+        return sum(len(self._files(part)) for part in get_args(Part))
 
     @property
     def made_bytes(self) -> int:
