@@ -88,7 +88,7 @@ def test_a_dry_run_shows_plan_and_commands_and_touches_nothing(trainmark: Comman
         ("show nothing --runs-dir elsewhere", "/elsewhere, which does not exist. Start one with"),
         ("list modles", "Did you mean 'models'?"),
         ("flops resnet51-v1", "Did you mean 'resnet50-v1"),
-        ("flops resnet50-v1 --input 3x0x3", "is no input shape"),
+        ("flops resnet50-v1 --input 3x0x3", "is not an input shape"),
         ("flops resnet50-v1 --input 3x8", "needs 3 numbers, like 3 × 224 × 224, but 3 × 8 has 2"),
         (SCORE.replace("sample 1 ", "sample 1e308 ").replace("--epochs 1 ", "--epochs 1e10 "), "no finite FLOPS"),
         (SCORE.replace("--target 1", "--target 0"), "--target must be more than 0"),
@@ -122,7 +122,7 @@ def test_an_accelerator_that_is_not_there_is_refused(trainmark: Command, tmp_pat
     )
     done = trainmark("run", "--site", "site.toml", "--dry-run")
     assert done.returncode == 2
-    assert "accelerator 7, but this machine has no such one" in done.stderr
+    assert "accelerator 7, but this machine does not have it" in done.stderr
 
 
 def test_debug_shows_the_traceback(trainmark: Command) -> None:
@@ -134,7 +134,7 @@ def test_a_global_batch_larger_than_the_bootstrap_is_refused_before_anything_sta
 ) -> None:
     done = trainmark("run", "--set", "data.num_train=20", "--set", "train.batch_size=64")
     assert done.returncode == 2
-    assert "samples a step, but the member's bootstrap has" in done.stderr
+    assert "samples per step, but the member's bootstrap has" in done.stderr
     assert list((tmp_path / "runs").iterdir()) == []
 
 

@@ -86,7 +86,7 @@ def test_nodes_that_take_no_jobs_are_counted_out_with_their_names() -> None:
     text = draft_text(draft_cluster(written("two-socket")))
     assert "# cn[001-002,004,006]: 2 sockets × 24 cores × 2 hardware threads, 182 GiB for jobs." in text
     assert "# Not counted, because they take no jobs now: cn[003,005] (1 down, 1 drained)." in text
-    assert "# Left out: 1 node(s) in no partition that takes your jobs." in text
+    assert "# Left out: 1 node in no partition that takes your jobs." in text
 
 
 def test_each_accelerator_is_a_slot_with_cores_of_its_socket() -> None:

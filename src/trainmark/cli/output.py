@@ -66,7 +66,7 @@ def _fail_unless_complete(result: Result, run_path: Path) -> None:
     more = f" (and {len(others)} more, see above)" if others else ""
     raise RunFailedError(
         f"{finished} of {len(result.members)} members finished; member {first.member} {first.state}: {first.reason}"
-        f"{more}. If a setting is the cause, start a new run; else mend it and go on with: trainmark resume {run_path}"
+        f"{more}. If a setting is the cause, start a new run; else fix it and go on with: trainmark resume {run_path}"
     )
 
 

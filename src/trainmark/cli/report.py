@@ -48,12 +48,12 @@ def report(
 
 
 def _page_path(output: Path | None, folders: "list[RunFolder]") -> Path:
-    """Where the page is to lie; a name that is no page's is refused, so that a slip overwrites no result.json."""
+    """The path of the page; a name that is no page's is refused, so that a slip overwrites no result.json."""
     from trainmark.spec.errors import ConfigError
 
     if output is None:
         if len(folders) > 1:
-            raise ConfigError(f"A report on {len(folders)} runs belongs to none of them. Say where: -o FILE.html.")
+            raise ConfigError(f"A report on {len(folders)} runs needs a file name. Choose one with -o FILE.html.")
         return folders[0].path / "report.html"
     if output.suffix.lower() not in (".html", ".htm") or output.is_dir():
         raise ConfigError(f"-o {output} does not name an HTML file. Choose a name that ends in .html.")

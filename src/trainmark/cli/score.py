@@ -37,7 +37,7 @@ def score(
         if value <= 0:
             raise ConfigError(f"--{name} must be more than 0, but got {value:g}. Give the measured figure.")
     if exponent * abs(math.log((quality or target) / target)) > MOST_EXPONENT:
-        raise ConfigError(f"({quality:g} / {target:g})^{exponent:g} is no usable weight. Choose a smaller --exponent.")
+        raise ConfigError(f"({quality:g} / {target:g})^{exponent:g} overflows. Choose a smaller --exponent.")
     flops = flops_score(gflop_per_sample * 1e9, samples * epochs, minutes * 60)
     coefficient = quality_coefficient(quality, target, exponent)
     vflops = vflops_score(flops, quality, target, exponent)

@@ -38,5 +38,5 @@ def stage(
     if json:
         print_json({"folder": str(staged.pack.folder.path), **facts})
     else:
-        how = "lay already" if staged.reused else "lie"
+        how = "already staged" if staged.reused else "staged"
         typer.echo(f"{pack.num_samples:,} samples ({show_bytes(pack.size_bytes)}) {how} in {staged.pack.folder.path}")

@@ -13,7 +13,7 @@ def facts_of(dataset: Any) -> DataFacts:
     """What a dataset is by number, as its settings and files tell; no sample is read."""
     shape = getattr(dataset, "sample_shape", None)
     settings = getattr(dataset, "settings", None)
-    if shape is None and getattr(settings, "path", None) is not None:  # where only the files tell
+    if shape is None and getattr(settings, "path", None) is not None:  # where only the files say
         shape = dataset.load("train").sample_shape
     return DataFacts(
         num_train=dataset.num_samples("train"),
@@ -43,7 +43,7 @@ def own_facts(size: WorkloadSize) -> DataFacts:
 
 
 def differences(size: WorkloadSize, dataset: str, found: DataFacts) -> list[str]:
-    """What tells the data apart from the real ones of the size; nothing where it stands for none."""
+    """How the data differ from the real ones of the size; nothing where it stands for none."""
     return [] if size.real_data is None else list(_differences(size.real_data, size.dataset, dataset, found))
 
 

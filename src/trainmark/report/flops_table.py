@@ -11,14 +11,14 @@ from trainmark.spec.units import show_bytes, show_shape, with_prefix
 
 
 def print_flops(counts: dict[str, Any], *, layers: bool) -> None:
-    """What one input costs: totals, one table of operators a convention, and the layers where they are wanted."""
+    """What one input costs: totals, one table of operators per convention, and the layers where they are wanted."""
     console = result_console()
     console.print(
         f"{counts['model']}, input {show_shape(counts['input_shape'])}: {counts['parameters']:,} parameters, "
         "FLOPs per sample"
     )
     console.print(
-        f"kept for the backward pass: {show_bytes(counts['activation_bytes'])} a sample in fp32; "
+        f"kept for the backward pass: {show_bytes(counts['activation_bytes'])} per sample in fp32; "
         f"arithmetic intensity: {counts['arithmetic_intensity']:.4g} FLOP/byte (forward, one sample, fp32)"
     )
     for convention, count in counts["conventions"].items():

@@ -13,7 +13,7 @@ COLUMNS = ("member", "state", "progress", "epoch", "loss", "quality", "samples/s
 
 
 def progress_table(members: list[MemberProgress], most_rows: int = MOST_ROWS) -> Table:
-    """One row a member; of a large ensemble those that train now, and a count of the others."""
+    """One row per member; of a large ensemble those that train now, and a count of the others."""
     is_queued = any(member.job for member in members)
     columns = [name for name in COLUMNS if not (is_queued and name == "progress")]  # there is no room for both
     table = Table(*columns, *(("job", "queue", "nodes") if is_queued else ()), box=None, pad_edge=False)

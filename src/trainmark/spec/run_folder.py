@@ -1,4 +1,4 @@
-"""RunFolder: where each file of a run lies on disk; the folder mirrors the flow."""
+"""RunFolder: the path of each file of a run; the folder mirrors the flow."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,7 +49,7 @@ class AttemptFolder:
 
     @property
     def failed(self) -> Path:
-        """Marks that a rank has failed, where nobody sees the exit codes of single ranks."""
+        """Marks that a rank has failed, where the exit codes of single ranks are not seen."""
         return self.path / "failed"
 
     def rank_events(self, rank: int) -> Path:
@@ -83,7 +83,7 @@ class AttemptFolder:
         return CheckpointFolder(self.path / f"checkpoint-{step:09d}")
 
     def checkpoints(self) -> list[CheckpointFolder]:
-        """All that lie here, whole or not, oldest first."""
+        """All of this attempt, whole or not, oldest first."""
         return [CheckpointFolder(path) for path in sorted(self.path.glob("checkpoint-*"))]
 
     @property

@@ -80,6 +80,6 @@ def parse_cores(text: str) -> tuple[int, ...]:
         found = _CORES.fullmatch(part.strip())
         first, last = (int(found[1]), int(found[2] or found[1])) if found else (0, -1)
         if not first <= last < MOST_CORES:
-            raise ValueError(f"'{part}' is no core or range of cores; write them like 0-3,8")
+            raise ValueError(f"'{part}' is not a core or a range of cores; write them like 0-3,8")
         cores.extend(range(first, last + 1))
     return tuple(cores)

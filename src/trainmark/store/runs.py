@@ -108,7 +108,7 @@ def read_result(folder: RunFolder) -> Result | None:
         reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
         raise RunNotFoundError(
             f"{folder.result} cannot be read as a Result: {reason}. "
-            "Move it away; trainmark show then collects it anew from the events."
+            "Move it away; trainmark show then rebuilds it from the events."
         ) from None
     is_current = all(folder.num_attempts(member.member) == member.attempts for member in result.members)
     return result if is_current else None

@@ -31,7 +31,7 @@ def train_member(
     data = open_data(record, rank, attempt, device, log)  # first: it forks readers, and no threads are at work yet
     workers, store = join_group(rank, record, attempt, device)
     request.agree_over(store, rank.rank, workers.size, record.config.train)
-    stop_sampling = sample_usage(record, rank, attempt)  # now that all ranks of the node have told what they are
+    stop_sampling = sample_usage(record, rank, attempt)  # now that all ranks of the node have said what they are
     trainee = build_trainee(record, rank, data, workers, attempt, log)
     position = _resume(trainee, record, attempt_number, log, store)
     if waits_for_start:

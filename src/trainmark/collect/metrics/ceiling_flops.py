@@ -26,7 +26,7 @@ def compute(measured: Measured) -> Metric:
             for event in ceilings:
                 kernels[event["kernel"]] += 1
     if len(of_lanes) < len({member.job.lane for member in measured.members}):
-        return unavailable(UNIT, BETTER, "not on every lane a member came so far as to measure the ceiling")
+        return unavailable(UNIT, BETTER, "the ceiling was not measured on every lane")
     return Metric(
         value=sum(statistics.median(values) for values in of_lanes.values()),
         unit=UNIT,

@@ -18,7 +18,7 @@ def compute(measured: Measured) -> Metric:
     epochs = [stop for member in measured.finished for stop in member.of_all_ranks("epoch_stop")]
     unknown = [stop for stop in epochs if stop.get("waited_s") is None]
     if unknown:
-        reason = unknown[0].get("waited_reason", "the workers could not tell waiting from computing")
+        reason = unknown[0].get("waited_reason", "waiting cannot be separated from computing")
         return unavailable(UNIT, BETTER, reason)
     shares = np.array([stop["waited_s"] / stop["epoch_s"] for stop in epochs])
     return Metric(

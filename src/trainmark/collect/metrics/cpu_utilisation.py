@@ -1,4 +1,4 @@
-"""The share of training time in which the members' cores were busy, with anybody's work."""
+"""The share of training time in which the members' cores were busy, with work of any process."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ BETTER: Better = "higher"
 
 
 def compute(measured: Measured) -> Metric:
-    """The share of training time in which the members' cores were busy, with anybody's work."""
+    """The share of training time in which the members' cores were busy, with work of any process."""
     busy = _share("user", "system")
     return UsageMetric(UNIT, BETTER, "cpu", busy, _mean_core, _figures).compute(measured)
 

@@ -100,7 +100,7 @@ class Imagenet:
     def _root(self) -> Path:
         if self.settings.path is None:
             raise ConfigError(
-                "Nobody said where ImageNet lies. Choose --set data.path=DIR, which holds train/ and val/."
+                "data.path is not set: ImageNet needs one. Choose --set data.path=DIR, which holds train/ and val/."
             )
         return Path(self.settings.path)
 

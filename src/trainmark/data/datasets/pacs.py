@@ -44,7 +44,7 @@ class PacsSettings(StrictSection):
     )
     num_train: int = Field(700, ge=1, le=MOST_SAMPLES, description="training images that are made")
     num_eval: int = Field(140, ge=1, le=MOST_SAMPLES, description="validation images that are made, and sketches")
-    seed: int = Field(1, ge=0, description="seed of the images that are made, and of a split that no file tells")
+    seed: int = Field(1, ge=0, description="seed of the images that are made, and of a split that no file lists")
 
 
 class Pacs:
@@ -139,7 +139,7 @@ class Pacs:
     def _root(self) -> Path:
         if self.settings.path is None:
             raise ConfigError(
-                "Nobody said where PACS lies. Choose --set data.path=DIR, which holds the domains' folders."
+                "data.path is not set: PACS needs one. Choose --set data.path=DIR, which holds the domains' folders."
             )
         return Path(self.settings.path)
 
@@ -151,7 +151,7 @@ class Pacs:
             self._found[part] = self._find(part)
             if not len(self._found[part]):
                 raise DataError(
-                    f"{self._root} holds no images to be used for {part}. `trainmark data check` tells more."
+                    f"{self._root} holds no images to be used for {part}. `trainmark data check` says more."
                 )
         return self._found[part]
 
