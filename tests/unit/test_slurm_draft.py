@@ -225,7 +225,7 @@ def test_a_scontrol_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.M
 def test_an_answer_without_nodes_is_an_error_that_says_what_to_do() -> None:
     with pytest.raises(PlanError, match=r"no node is shown to you\. Try again when `sinfo` shows nodes"):
         draft_cluster(SlurmText("", "", "No nodes in the system\n"))
-    with pytest.raises(PlanError, match=r"none of 2 node\(s\) takes jobs now \(1 down, 1 drained\)"):
+    with pytest.raises(PlanError, match=r"none of 2 nodes takes jobs now \(1 down, 1 drained\)"):
         draft_cluster(small(node(State="DOWN"), node(NodeName="n2", State="IDLE+DRAIN")))
 
 

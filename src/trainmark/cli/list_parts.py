@@ -18,7 +18,7 @@ def list_parts(
       trainmark list
       trainmark list workloads
     """
-    from trainmark.cli.output import print_json
+    from trainmark.cli.output import print_json, print_pairs
     from trainmark.spec.errors import UnknownNameError
     from trainmark.spec.registries import KINDS
     from trainmark.spec.registry import closest
@@ -32,6 +32,4 @@ def list_parts(
     if json:
         print_json(lines)
         return
-    width = max(map(len, lines), default=0)
-    for name, line in lines.items():
-        typer.echo(f"{name:<{width}}  {line}")
+    print_pairs(lines)

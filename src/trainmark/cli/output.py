@@ -1,13 +1,15 @@
 """What commands print: one JSON document, or tables for people."""
 
 import json
+import sys
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from rich.syntax import Syntax
 
-from trainmark.report.console import progress_console, result_console
+from trainmark.report.console import has_width, progress_console, result_console
 from trainmark.report.live import LiveProgress
 from trainmark.report.making import making
 from trainmark.report.plan_text import plan_line, plan_table
@@ -24,6 +26,14 @@ MOST_SCRIPTS = 4
 def print_json(data: Any) -> None:
     """One JSON document on standard output."""
     print(json.dumps(data, indent=2, allow_nan=False))
+
+
+def print_pairs(lines: dict[str, str]) -> None:
+    """A line each, the names in a column; on a terminal the rest of a long line goes on below its beginning."""
+    indent = max(map(len, lines), default=0) + 2
+    width = result_console().width if has_width() else sys.maxsize
+    for name, line in lines.items():
+        print(textwrap.fill(f"{name:<{indent}}{line}", width, subsequent_indent=" " * indent, break_on_hyphens=False))
 
 
 def watching() -> LiveProgress:

@@ -6,12 +6,17 @@ import sys
 from rich.console import Console
 
 WIDTH_OF_FILES = 200
+NARROW = 100  # below this, tables leave less room between columns
 
 
 def result_console() -> Console:
     """As wide as the terminal; in a file or pipe wide enough that nothing is wrapped, unless COLUMNS says otherwise."""
-    width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else WIDTH_OF_FILES
-    return Console(width=width, highlight=False, force_terminal=_is_styled())
+    return Console(width=None if has_width() else WIDTH_OF_FILES, highlight=False, force_terminal=_is_styled())
+
+
+def has_width() -> bool:
+    """Whether standard output has a width at which lines end: it is a terminal, or COLUMNS says so."""
+    return sys.stdout.isatty() or "COLUMNS" in os.environ
 
 
 def progress_console() -> Console:

@@ -12,7 +12,7 @@ from trainmark.report.plots import Plot, RankEvents, plots_of
 from trainmark.report.result_table import ROWS
 from trainmark.report.utilisation import NodeSeries, utilisation_plot
 from trainmark.spec.result import MemberResult, Metric, Result
-from trainmark.spec.units import show_value, with_prefix
+from trainmark.spec.units import show_interval, show_value, with_prefix
 
 STATES = {
     "complete": "all members finished",
@@ -118,7 +118,7 @@ def _metric_rows(result: Result) -> Iterator[Row]:
     labels = {name: label for name, label in ROWS if name in result.metrics}
     for name in [*labels, *(name for name in result.metrics if name not in labels)]:
         metric = result.metrics[name]
-        interval = " – ".join(show_value(bound, metric.unit) for bound in metric.ci95 or ())
+        interval = show_interval(*metric.ci95, metric.unit) if metric.ci95 else ""
         yield labels.get(name, name), _value(metric), interval, str(metric.n or ""), metric.status, _note(metric)
 
 

@@ -31,7 +31,7 @@ def progress_table(members: list[MemberProgress], most_rows: int = MOST_ROWS) ->
             "" if member.loss is None else f"{member.loss:.3f}",
             "" if member.quality is None else f"{member.quality:.4f}",
             "" if member.samples_per_s is None else f"{member.samples_per_s:.0f}",
-            "" if member.seconds_left is None else show_duration(member.seconds_left),
+            show_duration(member.seconds_left) if member.seconds_left else "",
             *(_queued(member) if is_queued else ()),
         )
     return table

@@ -1,12 +1,14 @@
 """One Result on a terminal: the figures first, then the members, then what to be careful about."""
 
+from collections.abc import Iterator
+
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from trainmark.spec.result import Metric, Result
-from trainmark.spec.units import show_bytes, show_value
+from trainmark.spec.units import show_bytes, show_interval, show_value
 
 # Name in the Result, name in the table; in this order.
 ROWS = (
@@ -38,6 +40,8 @@ ROWS = (
     ("harness_overhead_share", "harness overhead"),
 )
 
+NOTES_BESIDE = 110  # columns from which on notes have room beside the figures
+
 # Left out where a run has no such thing.
 ONLY_IF_THERE = {
     "communication_share",
@@ -56,7 +60,7 @@ def print_result(result: Result, console: Console) -> None:
     """The Result as tables."""
     parts: list[RenderableType] = [_head(result)]
     if any(member.state == "finished" for member in result.members):
-        parts.append(_metrics_table(result))
+        parts.extend(_metrics(result, notes_below=console.width < NOTES_BESIDE))
     parts.append(_members_table(result))
     for warning in result.warnings:
         parts.append(Text(f"! {warning}", style="yellow"))
@@ -72,19 +76,26 @@ def _head(result: Result) -> Text:
     )
 
 
-def _metrics_table(result: Result) -> Table:
-    table = Table("metric", "value", "95 % interval", "n", "note", box=None, header_style="bold", pad_edge=False)
+def _metrics(result: Result, *, notes_below: bool) -> Iterator[RenderableType]:
+    """The table of metrics; where there is no room for notes in it, they follow below."""
+    table = Table("metric", "value", "95 % interval", "n", box=None, header_style="bold", pad_edge=False)
+    notes: list[str] = []
+    if not notes_below:
+        table.add_column("note")
     for name, label in ROWS:
         metric = result.metrics[name]
         if metric.value is None and name in ONLY_IF_THERE:
             continue
         interval = ""
         if metric.ci95 is not None:
-            interval = " – ".join(show_value(bound, metric.unit) for bound in metric.ci95)
+            interval = show_interval(*metric.ci95, metric.unit)
         value = "unavailable" if metric.value is None else show_value(metric.value, metric.unit)
         style = "bold" if name in ("flops", "vflops", "quality_ensemble") else None
-        table.add_row(label, value, interval, str(metric.n or ""), _note(name, metric), style=style)
-    return table
+        note = _note(name, metric)
+        table.add_row(label, value, interval, str(metric.n or ""), *([] if notes_below else [note]), style=style)
+        notes += [f"{label}: {note}"] if notes_below and note else []
+    yield table
+    yield from (Text(note) for note in notes)
 
 
 def _note(name: str, metric: Metric) -> str:

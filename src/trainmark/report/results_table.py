@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from trainmark.report.console import result_console
+from trainmark.report.console import NARROW, result_console
 from trainmark.spec.result import Result
 from trainmark.spec.run_folder import is_named
 from trainmark.spec.units import show_duration, show_value, with_prefix
@@ -49,7 +49,6 @@ FIRST_TO_GO = (
     "model",
 )
 START = len("20261115-045355")
-NARROW = 100
 
 
 def result_row(path: Path, result: Result | None, problem: str | None) -> Row:
@@ -113,7 +112,7 @@ def short_id(run_id: str, all_ids: list[str]) -> str:
 
 
 def _table(rows: list[Row], columns: list[str], console: Console) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0) if console.width < NARROW else (0, 2, 0, 0))
+    table = Table(box=None, pad_edge=False, padding=(0, 1 if console.width < NARROW else 2, 0, 0))
     for name in columns:
         table.add_column(COLUMNS[name][0], no_wrap=True, justify="right" if name in METRICS else "left")
     for row in rows:

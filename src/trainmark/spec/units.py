@@ -51,6 +51,14 @@ def show_value(value: float, unit: str) -> str:
     return f"{value:.4g} {unit}".strip()
 
 
+def show_interval(low: float, high: float, unit: str) -> str:
+    """`3077 – 3646 samples/s`: two values, their unit once if it is the same."""
+    (first, _, first_unit), (last, _, last_unit) = (show_value(bound, unit).partition(" ") for bound in (low, high))
+    if first_unit != last_unit or " " in first_unit:  # as in 4 min 05 s
+        return f"{first} {first_unit} – {last} {last_unit}".strip()
+    return f"{first} – {last} {last_unit}".strip()
+
+
 def counted(number: int, what: str) -> str:
     """`1 sample`, `1,200 samples`, `2 classes`: a number with the noun in its plural, unless there is one."""
     plural = f"{what}es" if what.endswith("s") else f"{what}s"
