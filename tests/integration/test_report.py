@@ -43,7 +43,7 @@ def test_a_run_gets_its_page_and_so_do_several_and_unfinished_ones(
 
     refused = warm_trainmark("report", result["run_id"], "latest")
     assert (refused.returncode, refused.stdout) == (2, "")
-    assert "Say where: -o FILE.html" in refused.stderr
+    assert "Choose one with -o FILE.html" in refused.stderr
     for wrong in ("runs/latest/result.json", "page.txt", "again", "runs.html"):
         (tmp_path / "runs.html").mkdir(exist_ok=True)
         refused = warm_trainmark("report", "latest", "-o", wrong)

@@ -15,6 +15,7 @@ weight = torch.nn.Parameter(torch.ones(2))
 optimizer = torch.optim.SGD([weight], lr=0.5)
 weight.sum().backward()
 optimizer.step()
+import torch.distributed.tensor  # has itself inspected
 loaded = "torch._dynamo.eval_frame" in sys.modules
 compiled = torch.compile(lambda x: x + 1, backend="eager")(torch.ones(1))
 print(counts["parameters"], weight.tolist(), loaded, compiled.tolist(), "torch._dynamo.eval_frame" in sys.modules)

@@ -43,7 +43,7 @@ def build_trainee(
 ) -> Trainee:
     """Model, optimizer and all that trains them on this rank; what was chosen stands in the events."""
     config, train, device = record.config, record.config.train, workers.device
-    if train.compiler != "inductor":
+    if train.compiler != "inductor" and train.parallel == "data":  # shards and stages need it
         skip_compiler()
     arithmetic = PRECISIONS.load(_chosen(train.precision))(device, train)
     layout = layout_of(train, workers.size)

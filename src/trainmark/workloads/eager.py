@@ -27,6 +27,8 @@ class _NotNeededYet(ModuleType):
         """No-op: there is no graph."""
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") and name != "__path__":  # `inspect` looks at every module; an import needs the path
+            raise AttributeError(name)
         if sys.modules.get(COMPILER) is self:
             del sys.modules[COMPILER]
         return getattr(importlib.import_module(COMPILER), name)
