@@ -1,4 +1,4 @@
-"""The share of training time by which communication among a member's workers lengthened their steps."""
+"""The share of training time by which communication among workers lengthened the steps."""
 
 import numpy as np
 
@@ -12,7 +12,7 @@ BETTER: Better = "lower"
 
 
 def compute(measured: Measured) -> Metric:
-    """The share of training time by which communication among a member's workers lengthened their steps."""
+    """The share of training time by which communication among workers lengthened the steps."""
     if reason := no_exchange(measured):
         return unavailable(UNIT, BETTER, reason)
     epochs = [stop for member in measured.finished for stop in member.of_all_ranks("epoch_stop")]

@@ -9,7 +9,7 @@ BETTER: Better = "higher"
 
 
 def compute(measured: Measured) -> Metric:
-    """The share of what the machine can do that training got out of it: FLOPS over the measured ceiling."""
+    """FLOPS over the measured ceiling."""
     speed, ceiling = flops.compute(measured), ceiling_flops.compute(measured)
     if speed.value is None or ceiling.value is None:
         return unavailable(UNIT, BETTER, speed.reason or ceiling.reason or "")

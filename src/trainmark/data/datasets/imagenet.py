@@ -1,4 +1,4 @@
-"""ImageNet as its files lie after unpacking: train/<class>/*.JPEG and val/<class>/*.JPEG, decoded as they are read."""
+"""ImageNet as unpacked: train/<class>/*.JPEG and val/<class>/*.JPEG, decoded as they are read."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -32,7 +32,7 @@ class ImagenetSettings(StrictSection):
 
 
 class Imagenet:
-    """ImageNet as its files lie after unpacking: train/<class>/*.JPEG and val/<class>/*.JPEG."""
+    """ImageNet as unpacked: train/<class>/*.JPEG and val/<class>/*.JPEG."""
 
     Settings = ImagenetSettings
 

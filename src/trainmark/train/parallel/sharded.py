@@ -18,7 +18,7 @@ from trainmark.train.parallelism import Parallelism, Parts
 
 
 def build(model: nn.Module, parts: Parts) -> Parallelism:
-    """Sharded data parallelism (FSDP): weights, gradients and optimizer state are cut up over the workers."""
+    """Sharded data parallelism (FSDP): weights, gradients and optimizer state are sharded over the workers."""
     if parts.workers.size == 1:
         return data.build(model, parts)
     if parts.settings.batch_norm == "synchronised":
