@@ -7,8 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from rich.syntax import Syntax
-
 from trainmark.report.console import has_width, progress_console, result_console
 from trainmark.report.live import LiveProgress
 from trainmark.report.making import making
@@ -89,10 +87,12 @@ def print_preview(config: RunConfig, plan: Plan, scripts: dict[str, str], *, as_
     console.print(plan_line(plan))
     console.print(plan_table(plan))
     console.print("\nconfig.toml", style="bold")
-    console.print(
-        Syntax(config_text(config), "toml", background_color="default") if console.is_terminal else config_text(config),
-        markup=False,
-    )
+    if console.is_terminal:
+        from rich.syntax import Syntax  # slow to load
+
+        console.print(Syntax(config_text(config), "toml", background_color="default"))
+    else:
+        console.print(config_text(config), markup=False)
     for name, script in list(scripts.items())[:MOST_SCRIPTS]:
         console.print(name, style="bold")
         print(script)
