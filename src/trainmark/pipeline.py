@@ -58,7 +58,7 @@ def resume(folder: RunFolder, watch: Watch, making: Progress) -> Result:
     refuse_edits(folder)
     launcher: Launcher = LAUNCHERS.load(config.launch.launcher)()
     launcher.check(config, plan, site)
-    if _missing(folder, config, plan, site):  # finished members are collected wherever the folder lies
+    if _missing(folder, config, plan, site):  # finished members are collected wherever the folder is
         launcher.reach()
         make_missing(config, folder.path.parent, making)
     return train(config, plan, site, folder, launcher, watch)

@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -20,13 +19,19 @@ def python(code: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
 
 
-def test_help_answers_in_half_a_second(trainmark: Command) -> None:
-    times = []
-    for _ in range(5):
-        start = time.perf_counter()
-        assert "grows an ensemble" in trainmark("--help").stdout
-        times.append(time.perf_counter() - start)
-    assert min(times) < 0.5
+def test_help_loads_none_of_the_libraries_that_take_long() -> None:
+    code = """
+import sys
+sys.argv = ["trainmark", "--help"]
+from trainmark.cli.main import main
+try:
+    main()
+except SystemExit:
+    print(sorted({"torch", "numpy", "scipy", "pydantic", "matplotlib", "psutil"} & set(sys.modules)))
+"""
+    done = python(code)
+    assert "grows an ensemble" in done.stdout
+    assert done.stdout.splitlines()[-1] == "[]"
 
 
 @pytest.mark.parametrize(
@@ -58,23 +63,6 @@ assert "torch" not in sys.modules
     assert done.returncode == 0, done.stderr
 
 
-def test_every_command_has_an_example_in_its_help(trainmark: Command) -> None:
-    for command in (
-        "run",
-        "resume",
-        "status",
-        "cancel",
-        "preflight",
-        "show",
-        "results",
-        "list",
-        "flops",
-        "score",
-        "machine",
-    ):
-        assert f"trainmark {command}" in trainmark(command, "--help").stdout.split("Examples:")[1], command
-
-
 def test_a_dry_run_shows_plan_and_commands_and_touches_nothing(trainmark: Command, tmp_path: Path) -> None:
     done = trainmark("run", "--members", "3", "--dry-run")
     assert done.returncode == 0
@@ -100,12 +88,12 @@ def test_a_dry_run_shows_plan_and_commands_and_touches_nothing(trainmark: Comman
         ("run --config none.toml", "There is no file none.toml"),
         ("run --site none.toml", "There is no file none.toml"),
         ("run --launcher slrm", "There is no launcher 'slrm'"),
-        ("show", "There are no runs in"),
+        ("show", "No runs in"),
         ("results --state complet", "Did you mean 'complete'?"),
-        ("show nothing --runs-dir elsewhere", "/elsewhere. Start one with"),
+        ("show nothing --runs-dir elsewhere", "/elsewhere, which does not exist. Start one with"),
         ("list modles", "Did you mean 'models'?"),
         ("flops resnet51-v1", "Did you mean 'resnet50-v1"),
-        ("flops resnet50-v1 --input 3x0x3", "is no input shape"),
+        ("flops resnet50-v1 --input 3x0x3", "is not an input shape"),
         ("flops resnet50-v1 --input 3x8", "needs 3 numbers, like 3 × 224 × 224, but 3 × 8 has 2"),
         (SCORE.replace("sample 1 ", "sample 1e308 ").replace("--epochs 1 ", "--epochs 1e10 "), "no finite FLOPS"),
         (SCORE.replace("--target 1", "--target 0"), "--target must be more than 0"),
@@ -139,7 +127,7 @@ def test_an_accelerator_that_is_not_there_is_refused(trainmark: Command, tmp_pat
     )
     done = trainmark("run", "--site", "site.toml", "--dry-run")
     assert done.returncode == 2
-    assert "accelerator 7, but this machine has no such one" in done.stderr
+    assert "accelerator 7, but this machine does not have it" in done.stderr
 
 
 def test_debug_shows_the_traceback(trainmark: Command) -> None:
@@ -151,16 +139,36 @@ def test_a_global_batch_larger_than_the_bootstrap_is_refused_before_anything_sta
 ) -> None:
     done = trainmark("run", "--set", "data.num_train=20", "--set", "train.batch_size=64")
     assert done.returncode == 2
-    assert "samples a step, but the member's bootstrap has" in done.stderr
+    assert "samples per step, but the member's bootstrap has" in done.stderr
     assert list((tmp_path / "runs").iterdir()) == []
 
 
-def test_a_runs_folder_that_cannot_be_written_is_one_line(trainmark: Command, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "runs_dir", "message"),
+    [
+        ("run", "file/runs", "file is not a folder"),
+        ("run", "file", "file is not a folder"),
+        ("run", "/proc/runs", "/proc has no storage behind it"),
+        ("run --dry-run", "file", "file is not a folder"),
+        ("results", "file", "Not a directory"),
+        ("results", "missing", "No such file or directory"),
+        ("show", "file", "Not a directory"),
+        ("status", "file", "Not a directory"),
+        ("report", "missing", "which does not exist"),
+        ("resume latest", "missing", "which does not exist"),
+        ("cancel latest", "missing", "which does not exist"),
+    ],
+)
+def test_a_runs_folder_that_cannot_be_used_is_one_line_and_exit_code_2(
+    trainmark: Command, tmp_path: Path, arguments: str, runs_dir: str, message: str
+) -> None:
     (tmp_path / "file").write_text("")
-    done = trainmark("run", "--runs-dir", "file/runs")
-    assert done.returncode == 1
+    done = trainmark(*arguments.split(), "--runs-dir", runs_dir)
+    assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1
-    assert "--runs-dir" in done.stderr
+    assert message in done.stderr
+    assert ". Name another" in done.stderr or "--runs-dir" in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 def test_score_reproduces_fujitsus_published_figure(trainmark: Command) -> None:

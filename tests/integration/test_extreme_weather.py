@@ -57,7 +57,9 @@ def test_data_made_by_command_are_checked_and_trained_on(warm_trainmark: Command
     made = warm_trainmark("data", "make", "extreme-weather", "--size", "tiny", "-o", "storms", *few)
     assert made.returncode == 0, made.stderr
     assert "24 training and 12 evaluation samples in storms" in made.stdout and "Note" not in made.stdout
-    assert warm_trainmark("data", "check", "extreme-weather", "storms").stdout == "Nothing is wrong with storms.\n"
+    assert (
+        warm_trainmark("data", "check", "extreme-weather", "storms").stdout == "storms: 36 samples read, 0 problems\n"
+    )
     done = warm_trainmark("run", "extreme-weather", *SMALL, "--members", "1", "--set", "data.path=storms", "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["config"]["data"]["path"] == str(tmp_path / "storms")
@@ -100,7 +102,7 @@ def test_the_other_ensemble_of_detectors_is_a_choice(warm_trainmark: Command) ->
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("extreme-weather", "--size", "full"), "trains on real data, but nobody said where they lie"),
+        (("extreme-weather", "--size", "full"), "trains on real data, but data.path is not set"),
         (
             ("extreme-weather", "--set", "model=resnet18"),
             "is made for classification, but extreme-weather is detection",

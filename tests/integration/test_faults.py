@@ -82,7 +82,7 @@ def test_a_killed_launcher_leaves_no_orphans_and_a_folder_to_resume(start_here: 
     assert states(result) == ["finished", "finished", "stopped"]
     assert result["members"][2]["reason"] == "the launcher was killed while this member trained"
     assert result["members"][0]["quality"] is not None
-    assert "no launcher works on it" in warm_trainmark("status", str(run.folder)).stdout
+    assert "not running" in warm_trainmark("status", str(run.folder)).stdout
     listed = json.loads(warm_trainmark("results", "--json").stdout)
     assert [(row["run_id"], row["state"]) for row in listed] == [(run.folder.name, "unfinished")]
     assert resumed(warm_trainmark, run.folder)["members"][2]["attempts"] == 2

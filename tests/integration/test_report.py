@@ -43,7 +43,7 @@ def test_a_run_gets_its_page_and_so_do_several_and_unfinished_ones(
 
     refused = warm_trainmark("report", result["run_id"], "latest")
     assert (refused.returncode, refused.stdout) == (2, "")
-    assert "Say where: -o FILE.html" in refused.stderr
+    assert "Choose one with -o FILE.html" in refused.stderr
     for wrong in ("runs/latest/result.json", "page.txt", "again", "runs.html"):
         (tmp_path / "runs.html").mkdir(exist_ok=True)
         refused = warm_trainmark("report", "latest", "-o", wrong)
@@ -75,5 +75,5 @@ def _shows_the_run(page: str, result: dict[str, Any], folder: Path) -> None:
 def test_a_run_that_does_not_exist_is_one_line_and_exit_code_two(warm_trainmark: Command, tmp_path: Path) -> None:
     done = warm_trainmark("report", "nothing")
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-    assert "There are no runs in" in done.stderr
+    assert "No runs in" in done.stderr
     assert list(tmp_path.iterdir()) == []

@@ -66,7 +66,7 @@ def test_status_cancel_and_resume_work_from_another_shell_after_the_submitter_di
     assert {member["state"] for member in status["members"]} <= {"starting", "training", "predicting", "finished"}
     table = run.trainmark("status", "latest").stdout
     assert "RUNNING" in table
-    assert "no launcher works on it" in table
+    assert "running as jobs; the launcher has ended" in table
     cancelled = run.trainmark("cancel", "latest")
     assert cancelled.returncode == 0, cancelled.stderr
     assert "stopped; 0 of 2 members finished" in cancelled.stdout

@@ -214,7 +214,7 @@ def test_data_that_were_staged_ahead_are_found_by_every_member(desk: Desk) -> No
     told = json.loads(ahead.stdout)
     assert (told["samples"], told["reused"]) == (60, False)
     again = desk.command(*stage)
-    assert "60 samples" in again.stdout and "lay already in" in again.stdout
+    assert "60 samples" in again.stdout and "already staged in" in again.stdout
     result = desk.run(*IMAGES, "--members", "2", *STAGED)
     for member in (0, 1):
         (stop,) = events(desk.folder_of(result), "staging_stop", member=member)
@@ -227,7 +227,7 @@ def test_data_that_were_staged_ahead_are_found_by_every_member(desk: Desk) -> No
     [
         (("shapes",), 2, "is made in memory whenever it is needed"),
         (("cifar10", "--set", "path=small"), 2, "there is nothing to stage"),
-        (("imagenet",), 2, "Nobody said where ImageNet lies"),
+        (("imagenet",), 2, "data.path is not set"),
         (("imagenet", "--set", "path=pictures", "--to", "/no/such/disk"), 1, "--to is '/no/such/disk'"),
     ],
 )

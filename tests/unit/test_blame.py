@@ -17,9 +17,7 @@ def attempt(tmp_path: Path, **failures: tuple[float, str]) -> AttemptFolder:
 
 def test_a_killed_rank_is_blamed_before_the_peers_that_lost_it(tmp_path: Path) -> None:
     folder = attempt(tmp_path, r0=(5.0, "RuntimeError: Connection closed by peer"))
-    assert explain_failure(folder, [1, -9]).startswith(
-        "rank 1 killed by signal 9 (SIGKILL); the machine may have run out"
-    )
+    assert explain_failure(folder, [1, -9]).startswith("rank 1 killed by signal 9 (SIGKILL); probably out of memory")
 
 
 def test_the_earliest_error_is_the_cause(tmp_path: Path) -> None:
@@ -68,7 +66,7 @@ def test_under_mpirun_the_one_rank_that_says_nothing_was_killed(tmp_path: Path) 
     began(folder, 1)
     log = tmp_path / "rank-1.log"
     # Open MPI adds 128 to the signal; Hydra's 9 may be a signal or an exit code.
-    killed = "killed by signal 9 (SIGKILL); the machine may have run out of memory, or somebody killed it"
+    killed = "killed by signal 9 (SIGKILL); probably out of memory, or killed by a user"
     assert explain_mpirun(folder, 3, 137) == f"rank 1 {killed} (log: {log})"
     assert explain_mpirun(folder, 3, 9) == f"rank 1 ended without a word; mpirun ended with exit code 9 (log: {log})"
 

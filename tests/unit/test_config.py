@@ -155,5 +155,5 @@ def test_a_value_of_another_type_is_refused(setting: str) -> None:
 def test_what_is_no_list_of_cores_is_refused(tmp_path: Path, cores: str) -> None:
     file = tmp_path / "site.toml"
     file.write_text(f'name = "s"\n[[groups]]\nslots = [{{cores = "{cores}"}}]\n')
-    with pytest.raises(ConfigError, match=r"is no core or range of cores; write them like 0-3,8"):
+    with pytest.raises(ConfigError, match=r"is not a core or a range of cores; write them like 0-3,8"):
         read_site_file(file)

@@ -156,7 +156,7 @@ def test_synthetic_runs_miss_no_predictions() -> None:
     member = written_member(0)
     events = tuple({**e, "synthetic": True} if e["kind"] == "data_ready" else e for e in member.events[0])
     metrics = metrics_of(written_run(replace(member, events=(events,), load_predictions=none)))
-    assert metrics["quality_ensemble"].reason == "synthetic data: there is nothing to be learned"
+    assert metrics["quality_ensemble"].reason == "not applicable: synthetic data"
 
 
 def test_warm_up_is_the_time_of_its_steps_whose_waits_are_in_them() -> None:

@@ -130,7 +130,7 @@ def test_a_full_disk_is_one_line_that_names_the_folder_and_leaves_nothing(tmp_pa
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert done.stdout == "storms cannot be made: file too large. Make room, or choose another folder.\n"
+    assert done.stdout == "storms cannot be written: file too large. Free some space, or choose another folder.\n"
     assert list(tmp_path.iterdir()) == []
 
 

@@ -81,7 +81,7 @@ def test_data_with_a_path_are_left_alone(config: RunConfig, tmp_path: Path) -> N
 
 
 def test_making_that_fails_leaves_nothing_behind(config: RunConfig, tmp_path: Path) -> None:
-    with pytest.raises(StorageError, match=r"data/Notes-\w+ cannot be made: no space left on device\. .*--runs-dir"):
+    with pytest.raises(StorageError, match=r"data/Notes-\w+ cannot be written: no space left on device\. .*--runs-dir"):
         make_missing(changed(config, fails_at=1), tmp_path, lambda made, total: None)
     assert list((tmp_path / "data").iterdir()) == []
 

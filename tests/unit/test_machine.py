@@ -13,7 +13,7 @@ from trainmark.machine.process import is_alive, this_process
 from trainmark.machine.software import recorded_environment
 from trainmark.machine.storage import check_space, is_disk_full, keep_reserve, write_from_reserve
 from trainmark.machine.topology import Topology, read_topology
-from trainmark.spec.errors import PlanError, StorageError
+from trainmark.spec.errors import ConfigError, PlanError, StorageError
 
 
 def sysfs(root: Path, nodes: dict[int, str], siblings: dict[int, str]) -> Path:
@@ -108,8 +108,8 @@ def test_secrets_of_the_environment_are_not_recorded(monkeypatch: pytest.MonkeyP
     assert "secret" not in str(recorded_environment())
 
 
-def test_a_folder_without_storage_behind_it_is_no_place_for_files() -> None:
-    with pytest.raises(StorageError, match=r"/proc/runs is no place for files"):
+def test_a_folder_without_storage_behind_it_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"/proc/runs cannot hold files"):
         check_space(Path("/proc/runs"), needed_bytes=1)
 
 

@@ -67,7 +67,7 @@ def test_an_mpirun_of_another_maker_is_refused_by_name(folder: Path) -> None:
 
 def test_a_program_that_cannot_be_run_is_refused(folder: Path) -> None:
     put(folder, "mpirun", "").write_text("#!/no/such/shell\n")
-    with pytest.raises(PlanError, match=r"mpirun --version' did not work: .*Mend it, or choose --launcher local\.$"):
+    with pytest.raises(PlanError, match=r"mpirun --version' failed: .*Fix it, or choose --launcher local\.$"):
         find_mpirun()
 
 

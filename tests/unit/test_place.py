@@ -44,7 +44,7 @@ def test_a_rank_takes_the_cores_that_slurm_gave_it(
 
 def test_a_rank_with_another_number_of_cores_than_planned_refuses_to_train(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(place, "read_topology", lambda: Topology(((0, 1, 2),), 3, "", 0))
-    with pytest.raises(PlanError, match=r"Rank 0 should have 2 core\(s\), but Slurm has bound it to cores 0-2"):
+    with pytest.raises(PlanError, match=r"Rank 0 should have 2 cores, but Slurm has bound it to cores 0-2"):
         place._bound_cores(RANKS[0], RANKS)
 
 

@@ -164,7 +164,7 @@ def test_the_page_says_which_run_of_what_when_and_where() -> None:
 def test_a_metric_stands_with_unit_interval_n_and_status_or_with_its_reason() -> None:
     found = cells(page(written_result(), {0: written_events()}))
     row = found.index("FLOPS (Eq. 6)")
-    assert found[row + 1 : row + 6] == ["31.4 TFLOP/s", "30 TFLOP/s – 33 TFLOP/s", "17", "derived", "exact convention"]
+    assert found[row + 1 : row + 6] == ["31.4 TFLOP/s", "30 – 33 TFLOP/s", "17", "derived", "exact convention"]
     row = found.index("ceiling (measured)")
     assert found[row + 1 : row + 6] == ["–", "", "", "unavailable", "measure.ceiling is false"]
     row = found.index("of_a_plugin")

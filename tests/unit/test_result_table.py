@@ -12,7 +12,7 @@ from trainmark.collect.compute import compute_metrics
 from trainmark.report.page import report_page, run_section
 from trainmark.report.result_table import print_result, scale_of
 from trainmark.spec.registries import METRICS
-from trainmark.spec.result import MemberResult, Metric, Result
+from trainmark.spec.result import MemberResult, Metric, Result, unavailable
 
 TRAINING = {
     "model": "resnet-tiny",
@@ -116,3 +116,15 @@ def test_everything_that_the_terminal_shows_is_on_the_page() -> None:
         for fact in ("image-classification (tiny)", result.run_id, state, scale_of(result), "A CPU"):
             assert fact in shown
         assert ("so far, 2 of 2 members" in shown) == (state == "unfinished")
+
+
+def test_on_a_narrow_terminal_notes_follow_the_table_of_metrics() -> None:
+    ceiling = unavailable("FLOP/s", "higher", "not measured: measure.ceiling is false")
+    finished = [MemberResult(member=0, state="finished", attempts=1, seed=0)]
+    metrics = measured_metrics() | {"ceiling_flops": ceiling}
+    for width, note in ((120, "not measured: measure.ceiling is false"), (80, "")):
+        console = Console(record=True, width=width)
+        print_result(written_result(members=finished, metrics=metrics), console)
+        lines = [" ".join(line.split()) for line in console.export_text().splitlines()]
+        assert f"ceiling (measured) unavailable {note}".strip() in lines
+        assert ("ceiling (measured): not measured: measure.ceiling is false" in lines) is (width == 80)

@@ -266,7 +266,7 @@ def test_the_end_of_a_log_tells_of_a_program_that_could_not_start(job: Underway)
         ("28", "; a rank ended: no space left where the run is stored; free some space or choose another --runs-dir"),
         (
             "137",
-            "; a rank was killed by signal 9 (SIGKILL); the machine may have run out of memory, or somebody killed it",
+            "; a rank was killed by signal 9 (SIGKILL); probably out of memory, or killed by a user",
         ),
         ("143", ""),  # told to end by SIGTERM, because of something else
         ("1", ""),

@@ -86,7 +86,7 @@ def test_nodes_that_take_no_jobs_are_counted_out_with_their_names() -> None:
     text = draft_text(draft_cluster(written("two-socket")))
     assert "# cn[001-002,004,006]: 2 sockets × 24 cores × 2 hardware threads, 182 GiB for jobs." in text
     assert "# Not counted, because they take no jobs now: cn[003,005] (1 down, 1 drained)." in text
-    assert "# Left out: 1 node(s) in no partition that takes your jobs." in text
+    assert "# Left out: 1 node in no partition that takes your jobs." in text
 
 
 def test_each_accelerator_is_a_slot_with_cores_of_its_socket() -> None:
@@ -225,7 +225,7 @@ def test_a_scontrol_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.M
 def test_an_answer_without_nodes_is_an_error_that_says_what_to_do() -> None:
     with pytest.raises(PlanError, match=r"no node is shown to you\. Try again when `sinfo` shows nodes"):
         draft_cluster(SlurmText("", "", "No nodes in the system\n"))
-    with pytest.raises(PlanError, match=r"none of 2 node\(s\) takes jobs now \(1 down, 1 drained\)"):
+    with pytest.raises(PlanError, match=r"none of 2 nodes takes jobs now \(1 down, 1 drained\)"):
         draft_cluster(small(node(State="DOWN"), node(NodeName="n2", State="IDLE+DRAIN")))
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from trainmark.spec.errors import RunNotFoundError, StorageError
+from trainmark.spec.errors import ConfigError, RunNotFoundError
 from trainmark.store.runs import all_runs, find_run, new_run_folder, read_result
 
 
@@ -19,15 +19,16 @@ def test_a_run_is_found_by_every_name_it_has(tmp_path: Path) -> None:
     first, second = make_run(tmp_path, 1), make_run(tmp_path, 2)
     assert find_run(first, tmp_path).run_id == first
     assert find_run("20260101-000001", tmp_path).run_id == first
+    assert find_run(f"20260101-0000-{first[-4:]}", tmp_path).run_id == first
     assert find_run("latest", tmp_path).run_id == second
     assert find_run(str(tmp_path / first), Path("elsewhere")).run_id == first
 
 
 def test_an_unclear_or_unknown_name_says_what_there_is(tmp_path: Path) -> None:
-    with pytest.raises(RunNotFoundError, match="There are no runs"):
+    with pytest.raises(RunNotFoundError, match="No runs in"):
         find_run("latest", tmp_path)
     make_run(tmp_path, 1), make_run(tmp_path, 2)
-    with pytest.raises(RunNotFoundError, match="fits 2 runs"):
+    with pytest.raises(RunNotFoundError, match="matches 2 runs"):
         find_run("2026", tmp_path)
     with pytest.raises(RunNotFoundError, match="is called 'nope'"):
         find_run("nope", tmp_path)
@@ -47,7 +48,7 @@ def test_a_run_that_cannot_be_staged_leaves_nothing(tmp_path: Path) -> None:
 def test_a_runs_folder_that_cannot_be_made_is_an_error_with_the_next_step(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with (
-        pytest.raises(StorageError, match=r"Cannot make the run's folder .*--runs-dir"),
+        pytest.raises(ConfigError, match=r"Runs cannot be stored in .*: Not a directory\. .*--runs-dir"),
         new_run_folder(tmp_path / "file" / "runs", "w", datetime.now(UTC)),
     ):
         pass

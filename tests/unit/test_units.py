@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainmark.spec.units import counted, parse_cores, show_cores, show_duration, show_shape, show_value
+from trainmark.spec.units import counted, parse_cores, show_cores, show_duration, show_interval, show_shape, show_value
 
 
 @pytest.mark.parametrize(
@@ -23,6 +23,21 @@ from trainmark.spec.units import counted, parse_cores, show_cores, show_duration
 )
 def test_values(value: float, unit: str, text: str) -> None:
     assert show_value(value, unit) == text
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "unit", "text"),
+    [
+        (3077, 3646, "samples/s", "3077 – 3646 samples/s"),
+        (55.7e9, 68.15e9, "FLOP/s", "55.7 – 68.15 GFLOP/s"),
+        (999e9, 1.1e12, "FLOP/s", "999 GFLOP/s – 1.1 TFLOP/s"),
+        (0.166, 0.203, "share", "16.6 – 20.3 %"),
+        (0.7964, 0.8281, "", "0.7964 – 0.8281"),
+        (245, 305, "s", "4 min 05 s – 5 min 05 s"),
+    ],
+)
+def test_intervals_name_their_unit_once(low: float, high: float, unit: str, text: str) -> None:
+    assert show_interval(low, high, unit) == text
 
 
 @pytest.mark.parametrize(

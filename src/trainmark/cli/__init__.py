@@ -1,1 +1,1 @@
-"""The command line: one module a command, argv in, exit code out, no logic."""
+"""The command line: one module per command, argv in, exit code out, no logic."""

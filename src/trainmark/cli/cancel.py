@@ -4,11 +4,10 @@ from trainmark.cli.options import DEFAULT_RUNS_DIR, RunName, RunsDir
 
 
 def cancel(run: RunName, runs_dir: RunsDir = DEFAULT_RUNS_DIR) -> None:
-    """Stop a run's members, also from another shell or after the submitting process died; nothing is deleted.
+    """Stop a run's members. Works from another shell, and after the submitting process died; nothing is deleted.
 
     \b
     Examples:
-
       trainmark cancel latest
     """
     from trainmark import pipeline

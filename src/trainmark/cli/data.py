@@ -1,4 +1,4 @@
-"""`trainmark data`: make small datasets in the layout of the real ones, check what lies on disk, stage it ahead."""
+"""`trainmark data`: make small datasets in the layout of the real ones, check datasets, stage them ahead of runs."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,7 +9,7 @@ from trainmark.cli.options import AsJson, DatasetName, DatasetSetting
 from trainmark.cli.stage_data import stage
 
 data = typer.Typer(
-    help="Make small datasets in the layout of the real ones, check what lies on disk, stage it ahead of runs.",
+    help="Make small datasets, check datasets, stage them ahead of runs.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -24,13 +24,11 @@ def make(
     setting: DatasetSetting = None,
     json: AsJson = False,
 ) -> None:
-    """Write a small generated dataset in exactly the layout of the real one.
+    """Write a small generated dataset in the layout of the real one.
 
     \b
     Examples:
-
       trainmark data make extreme-weather --size tiny -o storms
-
       trainmark data make imagenet --set num_train=1000 -o pictures
     """
     from trainmark.cli.output import print_json, say_making
@@ -52,22 +50,22 @@ def make(
 @data.command("check")
 def check(
     name: DatasetName,
-    folder: Annotated[Path, typer.Argument(help="Where the dataset lies.")],
+    folder: Annotated[Path, typer.Argument(help="Folder of the dataset.")],
     size: Annotated[str, typer.Option(help="Size of the workload.")] = "tiny",
     setting: DatasetSetting = None,
     json: AsJson = False,
 ) -> None:
-    """Read every sample once and list all that is wrong, with file and index; exit code 1 if anything is.
+    """Read every sample once and list all problems. Names file and index; the exit code is 1 if there are any.
 
     \b
     Examples:
-
       trainmark data check extreme-weather storms
-
       trainmark data check imagenet /data/imagenet --json
     """
     from trainmark.cli.output import print_json
+    from trainmark.data.facts import num_stored
     from trainmark.plan.dataset import find_stored_dataset, note_of_size
+    from trainmark.spec.units import counted
 
     dataset = find_stored_dataset(name, size, [*(setting or []), f"path={folder}"])
     problems: list[dict[str, Any]] = []
@@ -76,12 +74,12 @@ def check(
         if not json:
             where = "" if problem.index is None else f", sample {problem.index}"
             typer.echo(f"{problem.file}{where}: {problem.what}")
-    note = note_of_size(name, size, dataset)
+    note, samples = note_of_size(name, size, dataset), num_stored(dataset)
     if json:
-        print_json({"folder": str(folder), "problems": problems, "note": note})
+        print_json({"folder": str(folder), "samples": samples, "problems": problems, "note": note})
     else:
-        if not problems:
-            typer.echo(f"Nothing is wrong with {folder}.")
+        read = "" if samples is None else f"{counted(samples, 'sample')} read, "
+        typer.echo(f"{folder}: {read}{counted(len(problems), 'problem')}")
         _say_note(note)
     if problems:
         raise typer.Exit(1)

@@ -20,26 +20,25 @@ def flops(
     layers: Annotated[bool, typer.Option("--layers", help="Show the model's layers too.")] = False,
     json: AsJson = False,
 ) -> None:
-    """Count the FLOPs per sample, forward and training, by operator, for each convention.
+    """Count a model's FLOPs per sample, by operator. Forward and training, for each convention.
 
     \b
     Examples:
-
       trainmark flops resnet50-v1.5 --layers
-
       trainmark flops resnet50-v1 --input 3x160x160 --json
-
       trainmark flops resnet18 --input 3x256x256 --input 3x500x700
-
       trainmark flops image-classification
     """
     from trainmark.cli.output import print_json
     from trainmark.report.flops_table import print_flops, print_flops_by_input
-    from trainmark.workloads.flops.count import count_model
+    from trainmark.workloads.eager import skip_compiler
     from trainmark.workloads.flops.input_shape import parse_shape
 
     model, settings, own_shape = _model_of(name, size)
     wanted = [parse_shape(shape, model) for shape in shapes] if shapes else [own_shape]
+    from trainmark.workloads.flops.count import count_model  # loads torch; wrong names and shapes need not wait for it
+
+    skip_compiler()
     counts = [count_model(model, settings, shape) for shape in wanted]
     if json:
         print_json(counts[0] if len(counts) == 1 else {"model": model, "inputs": counts})

@@ -11,16 +11,14 @@ def list_parts(
     kind: Annotated[str | None, typer.Argument(help="workloads, models, datasets, …; without it, the kinds.")] = None,
     json: AsJson = False,
 ) -> None:
-    """List what a run can name, with one line each.
+    """List workloads, models, datasets, optimizers and other parts.
 
     \b
     Examples:
-
       trainmark list
-
       trainmark list workloads
     """
-    from trainmark.cli.output import print_json
+    from trainmark.cli.output import print_json, print_pairs
     from trainmark.spec.errors import UnknownNameError
     from trainmark.spec.registries import KINDS
     from trainmark.spec.registry import closest
@@ -34,6 +32,4 @@ def list_parts(
     if json:
         print_json(lines)
         return
-    width = max(map(len, lines), default=0)
-    for name, line in lines.items():
-        typer.echo(f"{name:<{width}}  {line}")
+    print_pairs(lines)

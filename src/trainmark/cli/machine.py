@@ -16,20 +16,18 @@ def machine(
         bool, typer.Option("--draft-site", help="Print a site file instead: of Slurm's cluster, else of this machine.")
     ] = False,
     no_slurm: Annotated[
-        bool, typer.Option("--no-slurm", help="With --draft-site: describe this machine alone, even where Slurm is.")
+        bool, typer.Option("--no-slurm", help="With --draft-site: describe this machine alone, even if it has Slurm.")
     ] = False,
     json: AsJson = False,
 ) -> None:
-    """Show this machine's topology, worker slots and software; with --measure also its ceiling.
+    """Show this machine's topology, worker slots and software. With --measure also its ceiling.
 
     \b
     Examples:
-
       trainmark machine
-
       trainmark machine --measure --json
-
-      trainmark machine --draft-site > site.toml     for `trainmark run --site`
+      # a site file for `trainmark run --site`
+      trainmark machine --draft-site > site.toml
     """
     if draft_site or no_slurm:
         _check_draft(draft_site=draft_site, measure=measure)
@@ -54,7 +52,7 @@ def machine(
 
 def _check_draft(*, draft_site: bool, measure: bool) -> None:
     if not draft_site:
-        raise ConfigError("--no-slurm tells --draft-site what not to ask, but got it alone. Add --draft-site.")
+        raise ConfigError("--no-slurm needs --draft-site, but got it alone. Add --draft-site.")
     if measure:
         raise ConfigError("--draft-site prints a site file and measures nothing, but got --measure too. Leave one out.")
 

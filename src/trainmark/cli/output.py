@@ -1,14 +1,13 @@
 """What commands print: one JSON document, or tables for people."""
 
 import json
+import sys
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.syntax import Syntax
-
-from trainmark.report.console import result_console
+from trainmark.report.console import has_width, progress_console, result_console
 from trainmark.report.live import LiveProgress
 from trainmark.report.making import making
 from trainmark.report.plan_text import plan_line, plan_table
@@ -27,19 +26,27 @@ def print_json(data: Any) -> None:
     print(json.dumps(data, indent=2, allow_nan=False))
 
 
+def print_pairs(lines: dict[str, str]) -> None:
+    """A line each, the names in a column; on a terminal the rest of a long line goes on below its beginning."""
+    indent = max(map(len, lines), default=0) + 2
+    width = result_console().width if has_width() else sys.maxsize
+    for name, line in lines.items():
+        print(textwrap.fill(f"{name:<{indent}}{line}", width, subsequent_indent=" " * indent, break_on_hyphens=False))
+
+
 def watching() -> LiveProgress:
     """Progress on standard error, so that standard output holds the result alone."""
-    return LiveProgress(Console(stderr=True))
+    return LiveProgress(progress_console())
 
 
 def say_making() -> Callable[[int, int], None]:
     """Progress of making data, on standard error."""
-    return making(Console(stderr=True))
+    return making(progress_console())
 
 
 def say_staging() -> Callable[[int, int], None]:
     """Progress of staging data, on standard error."""
-    return making(Console(stderr=True), "staging data")
+    return making(progress_console(), "staging data")
 
 
 def show_result(result: Result, *, as_json: bool) -> None:
@@ -67,7 +74,7 @@ def _fail_unless_complete(result: Result, run_path: Path) -> None:
     more = f" (and {len(others)} more, see above)" if others else ""
     raise RunFailedError(
         f"{finished} of {len(result.members)} members finished; member {first.member} {first.state}: {first.reason}"
-        f"{more}. If a setting is the cause, start a new run; else mend it and go on with: trainmark resume {run_path}"
+        f"{more}. If a setting is the cause, start a new run; else fix it and go on with: trainmark resume {run_path}"
     )
 
 
@@ -80,10 +87,12 @@ def print_preview(config: RunConfig, plan: Plan, scripts: dict[str, str], *, as_
     console.print(plan_line(plan))
     console.print(plan_table(plan))
     console.print("\nconfig.toml", style="bold")
-    console.print(
-        Syntax(config_text(config), "toml", background_color="default") if console.is_terminal else config_text(config),
-        markup=False,
-    )
+    if console.is_terminal:
+        from rich.syntax import Syntax  # slow to load
+
+        console.print(Syntax(config_text(config), "toml", background_color="default"))
+    else:
+        console.print(config_text(config), markup=False)
     for name, script in list(scripts.items())[:MOST_SCRIPTS]:
         console.print(name, style="bold")
         print(script)

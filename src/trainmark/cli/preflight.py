@@ -20,14 +20,12 @@ def preflight(
     patience: Annotated[float, typer.Option(help="Minutes to wait for the small jobs.", min=0.1)] = PATIENCE_MINUTES,
     json: AsJson = False,
 ) -> None:
-    """Send one small job to each group of nodes and report all that would keep runs from working there.
+    """Check by a small job per group of nodes whether runs work there.
 
     \b
     Examples:
-
       trainmark preflight --site site.toml
-
-      trainmark preflight --site site.toml --runs-dir /shared/me/runs --patience 60
+      trainmark preflight --site site.toml --runs-dir /shared/runs --patience 60
     """
     from trainmark.plan.resolve import read_site_file
 
@@ -39,7 +37,9 @@ def look_before_run(config: "RunConfig", site: "Site", runs_dir: Path) -> None:
     from trainmark.spec.errors import ConfigError
 
     if config.launch.launcher != "slurm":
-        raise ConfigError("--preflight looks at a cluster, but the launcher is not slurm. Leave it out.")
+        raise ConfigError(
+            f"--preflight needs --launcher slurm, but got {config.launch.launcher}. Leave --preflight out."
+        )
     look_before(site, runs_dir, PATIENCE_MINUTES * 60, on_error_stream=True)
 
 
@@ -49,15 +49,16 @@ def look_before(
     """All findings; an error if one of them would keep runs from working."""
     from dataclasses import asdict
 
-    from rich.console import Console
-
     from trainmark.cli.output import print_json
     from trainmark.launch.slurm.preflight import preflight as look
-    from trainmark.report.console import result_console
+    from trainmark.report.console import progress_console, result_console
     from trainmark.report.findings_table import findings_table
     from trainmark.spec.errors import RunFailedError
+    from trainmark.spec.units import counted
+    from trainmark.store.runs import check_runs_dir
 
-    say = Console(stderr=True, highlight=False)
+    check_runs_dir(runs_dir)
+    say = progress_console()
     findings = look(site, runs_dir, patience_s, lambda text: say.print(text, markup=False))
     if as_json:
         print_json({"findings": [asdict(finding) for finding in findings]})
@@ -66,4 +67,6 @@ def look_before(
     problems = [finding for finding in findings if finding.verdict == "problem"]
     if problems:
         first = problems[0]
-        raise RunFailedError(f"{len(problems)} problem(s), the first: {first.what}: {first.found}. {first.fix}")
+        raise RunFailedError(
+            f"{counted(len(problems), 'problem')}, the first: {first.what}: {first.found}. {first.fix}"
+        )

@@ -26,13 +26,11 @@ def report(
     runs_dir: RunsDir = DEFAULT_RUNS_DIR,
     json: AsJson = False,
 ) -> None:
-    """Write one self-contained HTML page with the figures and plots of runs.
+    """Write one self-contained HTML page with figures and plots.
 
     \b
     Examples:
-
       trainmark report latest
-
       trainmark report 20261115-0912 20261115-1003 -o both.html
     """
     from trainmark.cli.output import print_json
@@ -50,12 +48,12 @@ def report(
 
 
 def _page_path(output: Path | None, folders: "list[RunFolder]") -> Path:
-    """Where the page is to lie; a name that is no page's is refused, so that a slip overwrites no result.json."""
+    """The path of the page; a name that is no page's is refused, so that a slip overwrites no result.json."""
     from trainmark.spec.errors import ConfigError
 
     if output is None:
         if len(folders) > 1:
-            raise ConfigError(f"A report on {len(folders)} runs belongs to none of them. Say where: -o FILE.html.")
+            raise ConfigError(f"A report on {len(folders)} runs needs a file name. Choose one with -o FILE.html.")
         return folders[0].path / "report.html"
     if output.suffix.lower() not in (".html", ".htm") or output.is_dir():
         raise ConfigError(f"-o {output} does not name an HTML file. Choose a name that ends in .html.")

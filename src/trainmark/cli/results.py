@@ -1,12 +1,13 @@
 """`trainmark results`: the stored runs."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from trainmark.cli.options import DEFAULT_RUNS_DIR, AsJson, RunsDir
 
 if TYPE_CHECKING:
+    from trainmark.spec.result import Result
     from trainmark.spec.run_folder import RunFolder
 
 STATES = ("complete", "partial", "failed", "unfinished", "unreadable")
@@ -22,13 +23,11 @@ def results(
 
     \b
     Examples:
-
       trainmark results
-
       trainmark results --workload image-classification --state complete
     """
     from trainmark.cli.output import print_json
-    from trainmark.report.results_table import print_results
+    from trainmark.report.results_table import print_results, result_row
     from trainmark.spec.errors import ConfigError
     from trainmark.spec.registries import WORKLOADS
     from trainmark.spec.registry import closest
@@ -38,24 +37,27 @@ def results(
         raise ConfigError(f"There is no state '{state}'.{closest(state, list(STATES))} States: {', '.join(STATES)}.")
     if workload is not None:
         _ = WORKLOADS[workload]
-    rows = [_row(folder) for folder in all_runs(runs_dir)]
+    folders = all_runs(runs_dir, must_exist=runs_dir != DEFAULT_RUNS_DIR)
+    rows = [result_row(folder.path, *_result_of(folder)) for folder in folders]
     rows = [row for row in rows if workload in (None, row["workload"]) and state in (None, row["state"])]
     if json:
         print_json(rows)
     else:
-        print_results(rows, str(runs_dir))
+        print_results(rows, [folder.run_id for folder in folders], str(runs_dir))
 
 
-def _row(folder: "RunFolder") -> dict[str, Any]:
-    """The run with its stored Result, or what there is of one; without, the reason why it cannot be read."""
-    from trainmark.collect.build import build_result
-    from trainmark.report.results_table import result_row
+def _result_of(folder: "RunFolder") -> "tuple[Result | None, str | None]":
+    """The stored Result, or what there is of one; where it cannot be read, the reason."""
     from trainmark.spec.errors import TrainmarkError
     from trainmark.store.runs import read_result
 
     try:
-        return result_row(folder.run_id, read_result(folder) or build_result(folder))
+        if stored := read_result(folder):
+            return stored, None
+        from trainmark.collect.build import build_result  # not needed, and not loaded, for runs that have ended
+
+        return build_result(folder), None
     except TrainmarkError as error:
-        return result_row(folder.run_id, None, str(error))
+        return None, str(error)
     except Exception as error:  # noqa: BLE001  one run that cannot be read hides no other
-        return result_row(folder.run_id, None, f"{type(error).__name__}: {error}")
+        return None, f"{type(error).__name__}: {error}"

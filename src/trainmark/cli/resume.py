@@ -4,11 +4,10 @@ from trainmark.cli.options import DEFAULT_RUNS_DIR, AsJson, RunName, RunsDir
 
 
 def resume(run: RunName, runs_dir: RunsDir = DEFAULT_RUNS_DIR, json: AsJson = False) -> None:
-    """Train the members of a run that have not finished; finished ones are kept.
+    """Train the members of a run that have not finished. Finished ones are kept.
 
     \b
     Examples:
-
       trainmark resume latest
     """
     from trainmark import pipeline

@@ -11,22 +11,22 @@ if TYPE_CHECKING:
     from trainmark.spec.config import RunConfig
 
 EXAMPLES = """Examples:
-
-  trainmark run                                  the default: a tiny ensemble on all cores
-
-  trainmark run --members 8                      eight base models, queued on this machine's slots
-
-  trainmark run --members 1 --workers 2          one base model trained by two workers
-
-  trainmark run extreme-weather --members 2      detectors of storms, fused into one
-
-  trainmark run --set train.epochs=2 --json      any setting by name; the Result as JSON
-
-  trainmark run --config runs/ID/config.toml     the same run again
-
-  trainmark run --members 4 --dry-run            plan and commands only; nothing is touched
-
-  trainmark run --launcher slurm --site site.toml --members 16    members as jobs of a cluster
+  # the default: a tiny ensemble on all cores
+  trainmark run
+  # eight base models, queued on this machine's slots
+  trainmark run --members 8
+  # one base model trained by two workers
+  trainmark run --members 1 --workers 2
+  # detectors of storms, fused into one
+  trainmark run extreme-weather --members 2
+  # any setting by name; the Result as JSON
+  trainmark run --set train.epochs=2 --json
+  # the same run again
+  trainmark run --config runs/ID/config.toml
+  # plan and commands only; nothing is touched
+  trainmark run --members 4 --dry-run
+  # members as jobs of a cluster
+  trainmark run --launcher slurm --site site.toml --members 16
 """
 
 
@@ -37,7 +37,7 @@ def run(
     ] = None,
     members: Annotated[int | None, typer.Option(help="Base models in the ensemble (M).")] = None,
     workers: Annotated[int | None, typer.Option(help="Workers that train one member together (P).")] = None,
-    system_scale: Annotated[int | None, typer.Option(help="Workers in all; must be members × workers.")] = None,
+    system_scale: Annotated[int | None, typer.Option(help="All workers; must be members × workers.")] = None,
     launcher: Annotated[str | None, typer.Option(help="How jobs are started: see `trainmark list launchers`.")] = None,
     site: Annotated[
         Path | None, typer.Option(help="TOML file that describes nodes and slots; default: this machine.")
@@ -52,16 +52,17 @@ def run(
     runs_dir: RunsDir = DEFAULT_RUNS_DIR,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show plan and job scripts; touch nothing.")] = False,
     preflight: Annotated[
-        bool, typer.Option("--preflight", help="First look by a small job whether runs work on the cluster.")
+        bool, typer.Option("--preflight", help="First check by a small job whether runs work on the cluster.")
     ] = False,
     json: AsJson = False,
 ) -> None:
-    """Train a bagging ensemble and report FLOPS, VFLOPS and the share of the machine's ceiling."""
+    """Train a bagging ensemble and report FLOPS and VFLOPS."""
     from trainmark import pipeline
     from trainmark.cli.output import end_with_result, print_preview, say_making, watching
     from trainmark.cli.preflight import look_before_run
     from trainmark.machine.local_site import local_site
     from trainmark.plan.resolve import read_site_file
+    from trainmark.store.runs import check_runs_dir
 
     resolved = _resolve(
         config,
@@ -73,6 +74,7 @@ def run(
         launch=_given(launcher=launcher),
     )
     place = read_site_file(site) if site else local_site()
+    check_runs_dir(runs_dir)
     if dry_run:
         print_preview(*pipeline.preview(resolved, place, runs_dir), as_json=json)
         return

@@ -20,18 +20,16 @@ def score(
     exponent: Annotated[float, typer.Option(min=0, help="n of Eq. 8: 5 image classification, 10 extreme weather.")],
     json: AsJson = False,
 ) -> None:
-    """Compute FLOPS and VFLOPS from given figures, say those of another system.
+    """Compute FLOPS and VFLOPS from the figures of another system.
 
     \b
     Examples:
-
-      trainmark score --gflop-per-sample 23 --samples 1280000 --epochs 90 --minutes 1.2
-                      --quality 0.751 --target 0.763 --exponent 10
+      trainmark score --gflop-per-sample 23 --samples 1280000 --epochs 90 \\
+                      --minutes 1.2 --quality 0.751 --target 0.763 --exponent 10
     """
-    from rich.console import Console
-
     from trainmark.cli.output import print_json
     from trainmark.collect.scores import flops_score, quality_coefficient, vflops_score
+    from trainmark.report.console import result_console
     from trainmark.spec.errors import ConfigError
     from trainmark.spec.units import with_prefix
 
@@ -39,7 +37,7 @@ def score(
         if value <= 0:
             raise ConfigError(f"--{name} must be more than 0, but got {value:g}. Give the measured figure.")
     if exponent * abs(math.log((quality or target) / target)) > MOST_EXPONENT:
-        raise ConfigError(f"({quality:g} / {target:g})^{exponent:g} is no usable weight. Choose a smaller --exponent.")
+        raise ConfigError(f"({quality:g} / {target:g})^{exponent:g} overflows. Choose a smaller --exponent.")
     flops = flops_score(gflop_per_sample * 1e9, samples * epochs, minutes * 60)
     coefficient = quality_coefficient(quality, target, exponent)
     vflops = vflops_score(flops, quality, target, exponent)
@@ -48,7 +46,7 @@ def score(
     if json:
         print_json({"flops": flops, "vflops": vflops, "coefficient": coefficient, "exponent": exponent})
         return
-    console = Console(highlight=False)
+    console = result_console()
     console.print(f"FLOPS   {with_prefix(flops, 'FLOPS')}")
     weight = f"({quality:g} / {target:g})^{exponent:g} = {coefficient:.4g}"
     console.print(f"VFLOPS  {with_prefix(vflops, 'FLOPS')}  = FLOPS × {weight}")

@@ -4,13 +4,11 @@ from trainmark.cli.options import DEFAULT_RUNS_DIR, AsJson, RunName, RunsDir
 
 
 def show(run: RunName = "latest", runs_dir: RunsDir = DEFAULT_RUNS_DIR, json: AsJson = False) -> None:
-    """Show a run's Result; of a run that was killed or still goes on, what its members have measured so far.
+    """Show a run's Result. Of a run that was killed or is still running: what its members have measured so far.
 
     \b
     Examples:
-
       trainmark show latest
-
       trainmark show 20261115 --json
     """
     from trainmark.cli.output import show_result

@@ -15,14 +15,14 @@ def stage(
     setting: DatasetSetting = None,
     json: AsJson = False,
 ) -> None:
-    """Copy all training samples to this node's own storage; runs with launch.stage=local then find them there.
+    """Copy all training samples to this node's own storage. Runs with launch.stage=local then find them there.
 
     \b
     Examples:
-
-      trainmark data stage imagenet --set path=/data/imagenet --to /local/scratch
-
-      srun --nodes 4 --ntasks-per-node 1 trainmark data stage imagenet --set path=/data/imagenet --to /local/scratch
+      trainmark data stage imagenet --set path=/data/imagenet --to /scratch
+      # on each of four nodes
+      srun --nodes 4 --ntasks-per-node 1 \\
+        trainmark data stage imagenet --set path=/data/imagenet --to /scratch
     """
     from trainmark.cli.output import print_json, say_staging
     from trainmark.data.staging.duplicator import stage_whole
@@ -38,5 +38,5 @@ def stage(
     if json:
         print_json({"folder": str(staged.pack.folder.path), **facts})
     else:
-        how = "lay already" if staged.reused else "lie"
+        how = "already staged" if staged.reused else "staged"
         typer.echo(f"{pack.num_samples:,} samples ({show_bytes(pack.size_bytes)}) {how} in {staged.pack.folder.path}")

@@ -4,13 +4,11 @@ from trainmark.cli.options import DEFAULT_RUNS_DIR, AsJson, RunName, RunsDir
 
 
 def status(run: RunName = "latest", runs_dir: RunsDir = DEFAULT_RUNS_DIR, json: AsJson = False) -> None:
-    """Show what each member of a run is doing now; works from another shell and after the run was killed.
+    """Show what each member of a run is doing now. Works from another shell and after the run was killed.
 
     \b
     Examples:
-
       trainmark status latest
-
       trainmark status latest --json
     """
     from dataclasses import asdict
@@ -19,7 +17,7 @@ def status(run: RunName = "latest", runs_dir: RunsDir = DEFAULT_RUNS_DIR, json: 
     from trainmark.cli.output import print_json
     from trainmark.machine.claims import is_being_worked_on
     from trainmark.report.console import result_console
-    from trainmark.report.progress_table import progress_table
+    from trainmark.report.progress_table import progress_table, run_state
     from trainmark.store.runs import find_run
 
     folder = find_run(run, runs_dir)
@@ -28,6 +26,5 @@ def status(run: RunName = "latest", runs_dir: RunsDir = DEFAULT_RUNS_DIR, json: 
         print_json({"run_id": folder.run_id, "alive": alive, "members": [asdict(member) for member in members]})
         return
     console = result_console()
-    idle = "all members finished" if all(each.state == "finished" for each in members) else "no launcher works on it"
-    console.print(f"run {folder.run_id}: {'a launcher works on it' if alive else idle}")
+    console.print(f"run {folder.run_id}: {run_state(members, is_alive=alive)}")
     console.print(progress_table(members))

@@ -274,7 +274,7 @@ def _read_ranks(
 def _state_of(
     attempt: AttemptFolder, attempts: int, exit_record: dict[str, Any] | None, *, is_alive: bool
 ) -> tuple[str, str | None]:
-    """Success is our own completion record; everything else is what the launcher wrote, or that nobody wrote it."""
+    """Success is our own completion record; everything else is what the launcher wrote, if it did."""
     if attempt.done.exists():
         return "finished", None
     if attempts == 0:

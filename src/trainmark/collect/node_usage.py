@@ -9,7 +9,7 @@ from trainmark.spec.run_folder import AttemptFolder, RunFolder
 
 
 class NodeUsage(NamedTuple):
-    """The series of one node of a member; `rank` is the one that sampled it, `file` where it lies in the run folder."""
+    """The series of one node of a member; `rank` is the one that sampled it, `file` its name in the run folder."""
 
     node: str
     rank: int

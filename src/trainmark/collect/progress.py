@@ -10,12 +10,25 @@ from trainmark.spec.config import RunConfig
 from trainmark.spec.event import Event, read_events
 from trainmark.spec.layout import global_batch
 from trainmark.spec.plan import Job, Plan
-from trainmark.spec.progress import MemberProgress
+from trainmark.spec.progress import GOING_ON, MemberProgress
 from trainmark.spec.queue import QueueState
 from trainmark.spec.run_folder import RunFolder
 from trainmark.spec.stored_run import read_choices
 
-GOING_ON = ("starting", "staging", "training", "predicting")
+# What a rank is at after each of these events, until the next one.
+PHASES = {
+    "rank_started": "opening data",
+    "staging_stop": "opening data",
+    "data_ready": "building model",
+    "start_wait": "at start barrier",
+    "ceiling_start": "measuring ceiling",
+    "ceiling": "waiting for workers",
+    "run_start": "warming up",
+    "staging_start": "",
+    "steps": "",
+    "run_stop": "",
+    "failed": "",
+}
 
 
 class ProgressReader:
@@ -47,16 +60,18 @@ class ProgressReader:
         now = known
         if known.attempt != number:
             now = MemberProgress(job.member, state="starting", attempt=number, epochs=known.epochs)
+        if not events and now.state == "starting" and not now.phase and attempt.rank_events(0).exists():
+            now = replace(now, phase="loading torch")  # rank 0 opens its file of events first
         for event in events:
-            now = replace(now, **self._changes(event, job))
+            now = replace(now, phase=PHASES.get(event["kind"], now.phase), **self._changes(event, job))
         if attempt.done.exists():
-            return replace(now, state="finished", seconds_left=0.0)
+            return replace(now, state="finished", phase="", seconds_left=0.0)
         if not attempt.exit.exists():
             return now
         # Ended without a completion record: failed, whatever its exit codes were.
         ended, _ = read_record(self._folder, attempt.exit)
         state = "stopped" if ended is not None and ended.get("state") == "stopped" else "failed"
-        return replace(now, state=state, seconds_left=None)
+        return replace(now, state=state, phase="", seconds_left=None)
 
     def _changes(self, event: Event, job: Job) -> dict[str, Any]:
         kind = event["kind"]
@@ -111,10 +126,12 @@ def _waits(member: MemberProgress, queue: Mapping[int, QueueState]) -> bool:
 
 def _as_queued(member: MemberProgress, job: QueueState | None, *, is_watched: bool) -> MemberProgress:
     if member.state == "failed" and job is not None and job.was_cancelled:  # its ranks only say that they were stopped
-        return replace(member, state="stopped", seconds_left=None, job=job)
+        return replace(member, state="stopped", phase="", seconds_left=None, job=job)
     if member.state not in GOING_ON:
         return replace(member, job=job)
     if job is not None and job.is_waiting:
-        return replace(member, state="queued", job=job)
+        return replace(member, state="queued", phase="", job=job)
     goes_on = job.is_going_on if job is not None else is_watched
-    return replace(member, job=job) if goes_on else replace(member, state="stopped", seconds_left=None, job=job)
+    if goes_on:
+        return replace(member, job=job)
+    return replace(member, state="stopped", phase="", seconds_left=None, job=job)

@@ -2,16 +2,16 @@
 
 from trainmark.collect.measured import Measured
 
-NO_MEMBER = "no member was trained to the end"
+NO_MEMBER = "no member finished"
 NOT_OVER = "the run is not over"
-ONE_WORKER = "a member has one worker, which has nobody to talk to"
-UNSEEN_BYTES = "the workers' bytes do not pass through TCP sockets that can be read"
-BYTES_NOT_TOLD_APART = "the events do not tell bytes within a node from bytes between nodes; a run made now does"
-SYNTHETIC = "synthetic data: there is nothing to be learned"
+ONE_WORKER = "not applicable: one worker"
+UNSEEN_BYTES = "the workers' bytes do not pass through readable TCP sockets"
+BYTES_NOT_SPLIT = "recorded by a version that did not split bytes into intra- and inter-node traffic"
+SYNTHETIC = "not applicable: synthetic data"
 
 
 def no_exchange(measured: Measured) -> str | None:
-    """Why there is no communication among workers to speak of; None where there is."""
+    """Why workers do not communicate; None where there is."""
     if not measured.finished:
         return NO_MEMBER
     return ONE_WORKER if measured.plan.workers_per_member == 1 else None
@@ -23,5 +23,5 @@ def no_bytes(measured: Measured, name: str = "sent_bytes") -> str | None:
         if stop.get("sent_bytes") is None:
             return str(stop.get("sent_reason", UNSEEN_BYTES))
         if stop.get(name) is None:
-            return BYTES_NOT_TOLD_APART
+            return BYTES_NOT_SPLIT
     return None

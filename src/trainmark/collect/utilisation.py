@@ -96,9 +96,9 @@ def mean_over(found: list[Average], weigh: Callable[[NodeUsage], float]) -> floa
 
 
 def _over_training(member: Member, usage: NodeUsage, figure: Figure) -> Average | None:
-    """Each sample is weighed by how much of it lies inside an epoch, after warm-up if any does; None: none at all."""
-    told = [(figure(sample), sample["wall_s"] - sample["over_s"], sample["wall_s"]) for sample in usage.samples]
-    known = np.array([each for each in told if each[0] is not None], dtype=np.float64).reshape(-1, 3)
+    """Each sample is weighed by how much of it is inside an epoch, after warm-up if any is; None: none at all."""
+    figures = [(figure(sample), sample["wall_s"] - sample["over_s"], sample["wall_s"]) for sample in usage.samples]
+    known = np.array([each for each in figures if each[0] is not None], dtype=np.float64).reshape(-1, 3)
     spans = member.training_spans(usage.rank)
     weights = _overlaps(known[:, 1:], without_first(spans, member.warmup_s))
     if not (weights > 0).any():  # so short that there is hardly more than warm-up
@@ -129,7 +129,7 @@ def without_first(spans: list[tuple[float, float]], seconds: float) -> list[tupl
 
 
 def _overlaps(intervals: Numbers, spans: list[tuple[float, float]]) -> Numbers:
-    """The length of each interval that lies inside one of the spans."""
+    """The length of each interval that is inside one of the spans."""
     seconds = np.zeros(len(intervals))
     for start, stop in spans:
         seconds += np.clip(np.minimum(intervals[:, 1], stop) - np.maximum(intervals[:, 0], start), 0, None)
@@ -138,5 +138,5 @@ def _overlaps(intervals: Numbers, spans: list[tuple[float, float]]) -> Numbers:
 
 def _reason(member: Member, usage: NodeUsage, part: str) -> str:
     events = [usage.start, *usage.samples]
-    told = next((event["unavailable"][part] for event in events if part in event.get("unavailable", {})), None)
-    return told or f"no sample of {part} of member {member.job.member} on {usage.node} falls into its training time"
+    reason = next((event["unavailable"][part] for event in events if part in event.get("unavailable", {})), None)
+    return reason or f"no sample of {part} of member {member.job.member} on {usage.node} falls into its training time"

@@ -13,7 +13,7 @@ from trainmark.spec.result import Metric
 from trainmark.spec.units import counted, show_duration
 from trainmark.workloads.narrow_convolutions import BLOCK_CHANNELS, narrow_channels
 
-MOST_OF_OTHERS = 0.1  # of the time of a member's cores; below it lie the system's own tasks and the kernel's ticks
+MOST_OF_OTHERS = 0.1  # of the time of a member's cores; below it are the system's own tasks and the kernel's ticks
 
 
 def find_warnings(
@@ -131,11 +131,11 @@ def _affinity(measured: Measured) -> list[str]:
         for rank in member.job.ranks:
             started = member.one("rank_started", rank.rank)
             if started and not started["affinity"]["verified"]:
-                told = started["affinity"]
-                asked = counted(told["threads_asked"], "thread")
+                affinity = started["affinity"]
+                threads = counted(affinity["threads_asked"], "thread")
                 found.append(
-                    f"member {member.job.member} rank {rank.rank} should run {asked} on "
-                    f"cores {told['cores_asked']}, but runs {told['threads_running']} on {told['cores_allowed']}"
+                    f"member {member.job.member} rank {rank.rank} should run {threads} on cores "
+                    f"{affinity['cores_asked']}, but runs {affinity['threads_running']} on {affinity['cores_allowed']}"
                 )
     return found
 
@@ -154,15 +154,19 @@ def _unsettled(measured: Measured) -> list[str]:
     found = []
     if short:
         found.append(
-            f"members {', '.join(short)} made fewer than {FEWEST_STEPS} steps, too few to tell warm-up from steady "
+            f"{_members(short)} made fewer than {FEWEST_STEPS} steps, too few to tell warm-up from steady "
             "state. Train longer (--set train.epochs=…)."
         )
     if drifting:
         found.append(
-            f"step times of members {', '.join(drifting)} never settled; throughput is a mean over a drifting run. "
+            f"step times of {_members(drifting)} never settled; throughput is a mean over a drifting run. "
             "Train longer (--set train.epochs=…) or on a quieter machine."
         )
     return found
+
+
+def _members(numbers: list[str]) -> str:
+    return f"member{'s' * (len(numbers) > 1)} {', '.join(numbers)}"
 
 
 def _oversubscribed(measured: Measured) -> list[str]:
@@ -171,7 +175,8 @@ def _oversubscribed(measured: Measured) -> list[str]:
     if threads is None or threads <= fewest:
         return []
     return [
-        f"{threads} threads a worker share {counted(fewest, 'core')}; choose --set launch.threads={fewest} or fewer"
+        f"oversubscribed cores: {counted(threads, 'thread')} per worker on {counted(fewest, 'core')}. "
+        f"Choose --set launch.threads={fewest} or fewer."
     ]
 
 
@@ -179,7 +184,7 @@ def _shared_cores(measured: Measured) -> list[str]:
     used = cores_in_use(measured.plan)
     if len(used) == len(set(used)):
         return []
-    return [f"{len(used)} cores were given to workers, but they are {len(set(used))}: the speeds are those of a trial"]
+    return [f"oversubscribed cores: workers use {len(used)}, but there are {len(set(used))}; speeds are not comparable"]
 
 
 def _fingerprints(measured: Measured) -> list[str]:
@@ -189,8 +194,8 @@ def _fingerprints(measured: Measured) -> list[str]:
 
 def _not_staged(measured: Measured, metrics: dict[str, Metric]) -> list[str]:
     metric = metrics["staging_time_s"]
-    in_vain = measured.config.launch.stage != "none" and measured.finished and metric.value is None
-    return [f"launch.stage is {measured.config.launch.stage}, but {metric.reason}"] if in_vain else []
+    is_missing = measured.config.launch.stage != "none" and measured.finished and metric.value is None
+    return [f"launch.stage is {measured.config.launch.stage}, but {metric.reason}"] if is_missing else []
 
 
 def _warm_up_in_flops(metrics: dict[str, Metric]) -> list[str]:
@@ -242,8 +247,8 @@ def _others_on_cores(metrics: dict[str, Metric]) -> list[str]:
     if not disturbed:
         return []
     return [
-        f"other processes took up to {max(others.values()):.0%} of the time of the cores of members "
-        f"{', '.join(disturbed)}. Measure on a quieter machine, or give members cores of their own."
+        f"other processes took up to {max(others.values()):.0%} of the time of the cores of {_members(disturbed)}. "
+        "Measure on a quieter machine, or give members cores of their own."
     ]
 
 

@@ -1,4 +1,4 @@
-"""Batches on the device: gathered from a split that lies whole in its memory, or made up once for throughput runs."""
+"""Batches on the device: gathered from a split held whole in its memory, or made up once for throughput runs."""
 
 from collections.abc import Callable, Iterator
 from typing import Protocol

@@ -31,7 +31,7 @@ def steps_per_epoch(num_draws: int, train: TrainConfig, workers: int) -> int:
         copies = layout_of(train, workers).replicas
         passes = f" × {train.accumulation} accumulated" if train.accumulation > 1 else ""
         raise PlanError(
-            f"{copies} workers × batch size {train.batch_size}{passes} = {batch} samples a step, but the member's "
+            f"{copies} workers × batch size {train.batch_size}{passes} = {batch} samples per step, but the member's "
             f"bootstrap has {num_draws}. Lower --set train.batch_size or --workers, or use more data."
         )
     return num_draws // batch

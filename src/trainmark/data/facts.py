@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+from trainmark.spec.errors import DataError
 from trainmark.spec.registries import DATASETS
 from trainmark.spec.units import counted, show_shape
 from trainmark.spec.workload import DataFacts, WorkloadSize
@@ -12,7 +13,7 @@ def facts_of(dataset: Any) -> DataFacts:
     """What a dataset is by number, as its settings and files tell; no sample is read."""
     shape = getattr(dataset, "sample_shape", None)
     settings = getattr(dataset, "settings", None)
-    if shape is None and getattr(settings, "path", None) is not None:  # where only the files tell
+    if shape is None and getattr(settings, "path", None) is not None:  # where only the files say
         shape = dataset.load("train").sample_shape
     return DataFacts(
         num_train=dataset.num_samples("train"),
@@ -21,6 +22,16 @@ def facts_of(dataset: Any) -> DataFacts:
         sample_shape=shape,
         is_simulated=getattr(dataset, "is_simulated", False),
     )
+
+
+def num_stored(dataset: Any) -> int | None:
+    """How many samples a dataset's files hold in all of its parts; None where they are too damaged to be counted."""
+    try:
+        if hasattr(dataset, "num_stored"):
+            return int(dataset.num_stored())
+        return int(dataset.num_samples("train") + dataset.num_samples("eval"))
+    except DataError:
+        return None
 
 
 def own_facts(size: WorkloadSize) -> DataFacts:
@@ -32,7 +43,7 @@ def own_facts(size: WorkloadSize) -> DataFacts:
 
 
 def differences(size: WorkloadSize, dataset: str, found: DataFacts) -> list[str]:
-    """What tells the data apart from the real ones of the size; nothing where it stands for none."""
+    """How the data differ from the real ones of the size; nothing where it stands for none."""
     return [] if size.real_data is None else list(_differences(size.real_data, size.dataset, dataset, found))
 
 

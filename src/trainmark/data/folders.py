@@ -1,4 +1,4 @@
-"""Where a dataset lies on disk: as it was told, or made from its settings once beside the runs, for all of them."""
+"""The folder of a dataset: data.path, or one made from its settings once beside the runs, for all of them."""
 
 import hashlib
 import json
@@ -33,16 +33,16 @@ def open_dataset(config: RunConfig, runs_dir: Path) -> Any:
 
 
 def is_made(config: RunConfig) -> bool:
-    """Whether the data are made by trainmark: the dataset lies on disk, and nobody said where."""
+    """Whether the data are made by trainmark: the dataset is read from disk, and data.path is not set."""
     return hasattr(DATASETS.load(config.dataset), "make") and config.data.get("path") is None
 
 
 def made_folder(config: RunConfig, runs_dir: Path) -> Path:
     """Where data of just these settings lie once they are made."""
     version = getattr(DATASETS.load(config.dataset), "version", 1)
-    told = json.dumps([config.dataset, version, config.data], sort_keys=True)
+    settings = json.dumps([config.dataset, version, config.data], sort_keys=True)
     name = config.dataset.rpartition(":")[2]  # a plug-in's own code is named by its module, too
-    return runs_dir / "data" / f"{name}-{hashlib.sha256(told.encode()).hexdigest()[:12]}"
+    return runs_dir / "data" / f"{name}-{hashlib.sha256(settings.encode()).hexdigest()[:12]}"
 
 
 def make_into(dataset: Any, folder: Path, progress: Progress, elsewhere: str = "another folder") -> None:
@@ -57,9 +57,9 @@ def make_into(dataset: Any, folder: Path, progress: Progress, elsewhere: str = "
         with stoppable(f"; nothing was left in {folder}."):
             _make(dataset, folder, progress)
     except OSError as error:
-        # Not the error's own words: they name a file of ours that nobody has heard of.
+        # Not the error's own words: they name a file that the user has never seen.
         reason = os.strerror(error.errno).lower() if error.errno else "writing failed"
-        raise StorageError(f"{folder} cannot be made: {reason}. Make room, or choose {elsewhere}.") from error
+        raise StorageError(f"{folder} cannot be written: {reason}. Free some space, or choose {elsewhere}.") from error
 
 
 def make_missing(config: RunConfig, runs_dir: Path, progress: Progress) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 SplitName = Literal["train", "eval"]
-Raw = bytes | memoryview  # a sample as it lies in its file
+Raw = bytes | memoryview  # a sample as it is stored
 
 MOST_SAMPLES = 100_000_000  # that are made: their bootstrap is drawn in seconds; ImageNet has 1.3 million
 
@@ -74,7 +74,7 @@ class StoredSplit(Protocol):
         ...
 
     def fingerprint(self) -> str:
-        """A checksum that tells other data apart without reading all of them."""
+        """A checksum that differs for other data, without reading all of them."""
         ...
 
 
@@ -85,7 +85,7 @@ def place_in_file(problem: "Problem") -> int:
 
 @dataclass(frozen=True)
 class Problem:
-    """What is wrong with a file of a dataset, and at which of its samples, where that can be told."""
+    """What is wrong with a file of a dataset, and at which of its samples, where that is known."""
 
     file: str
     index: int | None

@@ -1,4 +1,4 @@
-"""Which rank brought a member down, and why: when one dies, its peers soon fail too, and only the first one tells."""
+"""Which rank brought a member down, and why: when one dies its peers soon fail too, but only the first is the cause."""
 
 import re
 import signal
@@ -8,7 +8,7 @@ from trainmark.spec.event import Event, read_events
 from trainmark.spec.exit_codes import DISK_FULL, FAILED, explain_exit
 from trainmark.spec.run_folder import AttemptFolder
 
-# What a rank says when its peer has gone, or when it was told to end because of that: never the cause itself.
+# What a rank says when its peer has gone, or when it was asked to end because of that: never the cause itself.
 LOST_PEER = ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "NCCL", "Gloo", "gloo")
 TOLD_TO_END = "stopped by SIGTERM"
 MOST_LETTERS = 200  # of a line that is quoted
@@ -47,15 +47,15 @@ def lines_with_words(log: Path) -> list[str]:
 
 def explain_mpirun(attempt: AttemptFolder, num_ranks: int, exit_code: int | None) -> str:
     """One line: the rank that failed first, where only mpirun's own exit code is known; None: it had to be ended."""
-    told = {rank: event for rank in range(num_ranks) if (event := _failure(attempt, rank))}
-    if any(_is_cause(event) for event in told.values()):
+    failures = {rank: event for rank in range(num_ranks) if (event := _failure(attempt, rank))}
+    if any(_is_cause(event) for event in failures.values()):
         return first_error(attempt, num_ranks) or ""
     if exit_code == DISK_FULL:  # then words could not be written, but mpirun passes on what a rank ended with
         return f"a rank ended: {explain_exit(DISK_FULL)} (log: {attempt.mpirun_log})"
     how = f"mpirun {explain_exit(exit_code)}" if exit_code else "mpirun went on and was ended"
     if not any(_began(attempt, rank) for rank in range(num_ranks)):  # then mpirun's first words say why
         how = ": ".join([how, *lines_with_words(attempt.mpirun_log)[:1]])
-    silent = [rank for rank in range(num_ranks) if _began(attempt, rank) and rank not in told]
+    silent = [rank for rank in range(num_ranks) if _began(attempt, rank) and rank not in failures]
     if (noticed := _noticed_by_mpirun(attempt)) in silent:  # it may have killed the others before they could speak
         silent = [noticed]
     if len(silent) != 1:
@@ -73,7 +73,7 @@ def _noticed_by_mpirun(attempt: AttemptFolder) -> int | None:
 
 
 def _first_to_fail(attempt: AttemptFolder, codes: dict[int, int]) -> int:
-    # Killed by a signal, or out of disk space: nobody else did that. An abort may follow from a peer's error.
+    # Killed by a signal, or out of disk space: no peer caused that. An abort may follow from a peer's error.
     killed = [rank for rank, code in codes.items() if (code < 0 and code != -signal.SIGABRT) or code == DISK_FULL]
     events = {rank: event for rank in codes if (event := _failure(attempt, rank))}
     own = {rank: event for rank, event in events.items() if _is_cause(event)}

@@ -17,6 +17,6 @@ def record_end(record: JobRecord, attempt: AttemptFolder, state: End, reason: st
 
 
 def may_be_tried_again(record: JobRecord) -> bool:
-    """Whether the newest try failed; one that somebody stopped on purpose is left alone."""
+    """Whether the newest try failed; one that was stopped on purpose is left alone."""
     attempt = record.folder.attempt(record.job.member, record.folder.num_attempts(record.job.member))
     return not record.is_finished() and bool(read_json(attempt.exit)["state"] != "stopped")

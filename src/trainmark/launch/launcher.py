@@ -22,11 +22,11 @@ class Launcher(Protocol):
         ...
 
     def check(self, config: RunConfig, plan: Plan, site: Site) -> None:
-        """Nothing, or an error if this launcher cannot start that plan here."""
+        """Raises if this launcher cannot start that plan here."""
         ...
 
     def reach(self) -> None:
-        """Nothing, or an error if no job can be handed over from here at present; asked before anything is written."""
+        """Raises if no job can be submitted from here at present; called before anything is written."""
         ...
 
     def script(self, record: JobRecord) -> str:
@@ -62,5 +62,5 @@ class Launcher(Protocol):
         ...
 
     def queue(self, folder: RunFolder) -> dict[int, QueueState]:
-        """Where each member's newest job is, as far as anybody knows; members that were never started are left out."""
+        """Where each member's newest job is, as far as known; members that were never started are left out."""
         ...

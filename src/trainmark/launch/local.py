@@ -14,7 +14,7 @@ from trainmark.spec.job_record import JobRecord
 from trainmark.spec.plan import Plan
 from trainmark.spec.run_folder import AttemptFolder
 from trainmark.spec.site import Site
-from trainmark.spec.units import show_cores
+from trainmark.spec.units import counted, show_cores
 
 # Workers of one machine talk over its loopback; looking for another interface by host name can take seconds.
 ENVIRONMENT = {"GLOO_SOCKET_IFNAME": "lo"}
@@ -26,7 +26,7 @@ def launcher() -> ProcessLauncher:
 
 
 class OwnProcesses:
-    """One process per rank, whose exit code tells how the rank ended."""
+    """One process per rank, whose exit code says how the rank ended."""
 
     def check(self, config: RunConfig, plan: Plan, site: Site) -> None:
         """An error if the plan needs other machines, or cores that this process may not use."""
@@ -40,15 +40,15 @@ class OwnProcesses:
 
     def script(self, record: JobRecord) -> str:
         """The command of each rank, all at the same time."""
-        job = record.job
+        job, workers = record.job, counted(len(record.job.ranks), "worker")
         lines = [
             "#!/bin/bash",
-            as_comment(f"Run {record.folder.run_id}, member {job.member}: {len(job.ranks)} worker(s) on this machine."),
+            as_comment(f"Run {record.folder.run_id}, member {job.member}: {workers} on this machine."),
             "# trainmark runs the same commands with --supervised-by, so that members start together and end with it.",
             "pids=()",
         ]
         for rank in job.ranks:
-            lines.append(f"# rank {rank.rank} on core(s) {show_cores(rank.cores)}")
+            lines.append(f"# rank {rank.rank} on cores {show_cores(rank.cores)}")
             lines.append(f"{rank_command(record, rank, 1, ENVIRONMENT, supervised_by=None).as_shell()} &")
             lines.append("pids+=($!)")
         lines += ["status=0", 'for pid in "${pids[@]}"; do wait "$pid" || status=$?; done', 'exit "$status"']

@@ -17,6 +17,7 @@ from trainmark.spec.job_record import JobRecord
 from trainmark.spec.plan import Plan
 from trainmark.spec.run_folder import AttemptFolder
 from trainmark.spec.site import Site
+from trainmark.spec.units import counted
 
 
 def launcher() -> ProcessLauncher:
@@ -25,7 +26,7 @@ def launcher() -> ProcessLauncher:
 
 
 class ByMpirun:
-    """One mpirun per member. Its exit code tells little; the ranks leave word of their ends themselves."""
+    """One mpirun per member. Its exit code says little; the ranks record their ends themselves."""
 
     @cached_property
     def _mpirun(self) -> Mpirun:
@@ -45,7 +46,9 @@ class ByMpirun:
         ranks = len(record.job.ranks)
         lines = [
             "#!/bin/bash",
-            as_comment(f"Run {record.folder.run_id}, member {record.job.member}: {ranks} worker(s) by mpirun."),
+            as_comment(
+                f"Run {record.folder.run_id}, member {record.job.member}: {counted(ranks, 'worker')} by mpirun."
+            ),
             "# trainmark runs the same command with --wait-for-start and --own-log: members start together, and each",
             "# rank has a log of its own. Each rank takes the cores that the plan gives it, and checks them.",
             f"{shlex.join(self._words(record, 1))} </dev/null",

@@ -1,4 +1,4 @@
-"""Mpirun: the program that starts a member's ranks on its nodes, and how each of its makers wants to be told."""
+"""Mpirun: the program that starts a member's ranks on its nodes, and the options of each implementation."""
 
 import shutil
 import subprocess
@@ -22,7 +22,7 @@ class Mpirun(NamedTuple):
 
 
 def find_mpirun() -> Mpirun:
-    """The first one on PATH; an error if there is none, or one that nobody here knows."""
+    """The first one on PATH; raises if there is none, or an unknown one."""
     program = next((path for name in PROGRAMS if (path := shutil.which(name))), None)
     if program is None:
         raise PlanError(
@@ -46,7 +46,7 @@ def _version(program: str) -> str:
             [program, "--version"], capture_output=True, text=True, timeout=TIMEOUT_S, stdin=subprocess.DEVNULL
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise PlanError(f"'{program} --version' did not work: {error}. Mend it, or choose --launcher local.") from None
+        raise PlanError(f"'{program} --version' failed: {error}. Fix it, or choose --launcher local.") from None
     return done.stdout + done.stderr
 
 

@@ -50,7 +50,7 @@ class ProcessLauncher:
         self._batch = 0
 
     def check(self, config: RunConfig, plan: Plan, site: Site) -> None:
-        """Nothing, or an error if the plan cannot be started here."""
+        """Raises if the plan cannot be started here."""
         self._starter.check(config, plan, site)
 
     def reach(self) -> None:
@@ -103,7 +103,7 @@ class ProcessLauncher:
         return running.failed_since is not None and time.monotonic() - running.failed_since > GRACE_S
 
     def _start_together(self) -> None:
-        """Every batch of members whose ranks are all ready has been told when to start."""
+        """Every batch of members whose ranks are all ready has its start time."""
         waiting = [running for running in self._running if not running.started]
         for batch in {running.batch for running in waiting}:
             together = [running for running in waiting if running.batch == batch]

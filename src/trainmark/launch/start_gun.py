@@ -1,4 +1,4 @@
-"""The common start of members: once all their ranks are ready, all are told the same moment to start at."""
+"""The common start of members: once all their ranks are ready, all get the same start time."""
 
 import argparse
 import time

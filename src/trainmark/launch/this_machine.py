@@ -9,7 +9,7 @@ from trainmark.spec.units import show_cores
 
 
 def check_this_machine(plan: Plan) -> None:
-    """Nothing, or an error about cores that this process may not use, or accelerators that do not exist."""
+    """Raises if the plan uses cores that this process may not use, or accelerators that do not exist."""
     planned = {core for job in plan.jobs for rank in job.ranks for core in rank.cores}
     missing = planned - os.sched_getaffinity(0)
     if missing:
@@ -21,6 +21,6 @@ def check_this_machine(plan: Plan) -> None:
     absent = devices - {accelerator.index for accelerator in find_accelerators()}
     if absent:
         raise PlanError(
-            f"The plan uses accelerator {', '.join(map(str, absent))}, but this machine has no such one. "
+            f"The plan uses accelerator {', '.join(map(str, absent))}, but this machine does not have it. "
             "Correct the accelerators in the --site file."
         )

@@ -1,7 +1,7 @@
 """Files that other nodes write: shared storage may show them late, or for a moment not whole.
 
 An NFS client remembers for half a minute or more that a file was not there. It forgets when it changes the folder
-itself and learns from the server that somebody else has changed it, too.
+itself and learns from the server that another client has changed it, too.
 """
 
 import os

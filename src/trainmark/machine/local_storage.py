@@ -28,7 +28,7 @@ def own_folder(
 
 
 def _own_folder(root: Path) -> Path:
-    # Its owner's alone: in a folder that all may write, such as /tmp, somebody else's data could lie under its name.
+    # Its owner's alone: in a folder that all may write, such as /tmp, another user's data could have its name.
     folder = root / f"trainmark-{os.geteuid()}"
     try:
         folder.mkdir(mode=0o700, exist_ok=True)

@@ -16,7 +16,7 @@ WATCH_S = 0.5
 def end_with_parent(parent: int, signum: int) -> None:
     """The kernel sends this process the signal when `parent` ends; if it has ended already, so does this process."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signum)
-    if os.getppid() != parent:  # it died before we could ask to be told
+    if os.getppid() != parent:  # it died before we could ask for the signal
         os._exit(STOPPED)
 
 

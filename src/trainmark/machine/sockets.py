@@ -23,7 +23,7 @@ class SentBytes(NamedTuple):
 
     @property
     def total(self) -> int:
-        """Bytes to anybody."""
+        """Bytes to all peers."""
         return self.intra_node + self.inter_node
 
     def since(self, before: "SentBytes") -> "SentBytes":
@@ -32,13 +32,13 @@ class SentBytes(NamedTuple):
 
 
 def tcp_bytes_sent() -> int | None:
-    """Bytes that the open TCP sockets of this process have sent, without headers and repeats; None: not told."""
+    """Bytes that the open TCP sockets of this process have sent, without headers and repeats; None: not available."""
     sent = tcp_bytes_sent_by_reach(frozenset())
     return None if sent is None else sent.total
 
 
 def tcp_bytes_sent_by_reach(own_addresses: frozenset[str]) -> SentBytes | None:
-    """The same, told apart by whether the peer has one of this node's `own_addresses`, or a loopback one.
+    """The same, split by whether the peer has one of this node's `own_addresses`, or a loopback one.
 
     A socket that is closed takes its count with it, so differences are taken over a time in which none is closed.
     """
@@ -84,7 +84,7 @@ def _sent_by(descriptor: int) -> tuple[int, str] | None:
             if len(info) < SENT_AND_RESENT.size:
                 return None
             peer = plain_address(copy.getpeername()[0])
-    except OSError:  # closed since it was listed, or connected to nobody: it listens, or the peer is gone
+    except OSError:  # closed since it was listed, or not connected: it listens, or the peer is gone
         return 0, ""
     sent, resent = SENT_AND_RESENT.unpack(info)
     return int(sent) - int(resent), peer

@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from trainmark.spec.errors import StorageError
+from trainmark.spec.errors import ConfigError, StorageError
 from trainmark.spec.units import show_bytes
 
 RESERVE_BYTES = 256 * 1024
@@ -19,11 +19,11 @@ def check_space(
     what: str = "this run writes about",
     instead: str = "or choose another place with --runs-dir",
 ) -> None:
-    """Nothing, or an error before anything is written: the file system has less room than is needed."""
+    """Raises, before anything is written, if the file system has less room than is needed."""
     existing = next(path for path in (folder, *folder.resolve().parents) if path.exists())
     total, _, free = shutil.disk_usage(existing)
     if total == 0:  # /proc, /sys
-        raise StorageError(f"{folder} is no place for files: {existing} has no storage behind it. Name another folder.")
+        raise ConfigError(f"{folder} cannot hold files: {existing} has no storage behind it. Name another folder.")
     if free < needed_bytes:
         raise StorageError(
             f"{folder} has {show_bytes(free)} free, but {what} {show_bytes(needed_bytes)}. "

@@ -59,8 +59,8 @@ def check_task(config: RunConfig, size: WorkloadSize) -> None:
     if size.real_data and config.dataset == size.dataset and "path" not in config.data:
         few = STEPS_FOR_SPEED * config.train.batch_size
         raise ConfigError(
-            f"{config.workload} in size {config.size} trains on real data, but nobody said where they lie. Choose "
-            f"--set data.path=DIR (docs/workloads/{config.workload}.md tells how to get them), --size tiny, or, to "
+            f"{config.workload} in size {config.size} trains on real data, but data.path is not set. Choose "
+            f"--set data.path=DIR (docs/workloads/{config.workload}.md says how to get them), --size tiny, or, to "
             f"measure speed alone, --set dataset=synthetic --set data.num_train={few} --set train.epochs=1."
         )
 

@@ -6,19 +6,19 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from trainmark.report.console import result_console
+from trainmark.report.console import NARROW, result_console
 from trainmark.spec.units import show_bytes, show_shape, with_prefix
 
 
 def print_flops(counts: dict[str, Any], *, layers: bool) -> None:
-    """What one input costs: totals, one table of operators a convention, and the layers where they are wanted."""
+    """What one input costs: totals, one table of operators per convention, and the layers where they are wanted."""
     console = result_console()
     console.print(
         f"{counts['model']}, input {show_shape(counts['input_shape'])}: {counts['parameters']:,} parameters, "
         "FLOPs per sample"
     )
     console.print(
-        f"kept for the backward pass: {show_bytes(counts['activation_bytes'])} a sample in fp32; "
+        f"kept for the backward pass: {show_bytes(counts['activation_bytes'])} per sample in fp32; "
         f"arithmetic intensity: {counts['arithmetic_intensity']:.4g} FLOP/byte (forward, one sample, fp32)"
     )
     for convention, count in counts["conventions"].items():
@@ -32,25 +32,25 @@ def print_flops_by_input(counts: list[dict[str, Any]]) -> None:
     """FLOPs as a function of the input's size: one row for each input."""
     console = result_console()
     console.print(f"{counts[0]['model']}: {counts[0]['parameters']:,} parameters, FLOPs per sample")
-    table = Table(box=None, pad_edge=False)
-    table.add_column("input")
-    for heading in ("pixels", "exact, forward", "exact, training", "training per pixel", "ai500, training"):
-        table.add_column(heading, justify="right")
-    for heading in ("kept activations", "FLOP/byte"):
-        table.add_column(heading, justify="right")
+    table = Table(box=None, pad_edge=False, padding=(0, 1 if console.width < NARROW else 2, 0, 0))
+    table.add_column("input", no_wrap=True)
+    for heading in ("pixels", "forward", "training", "per pixel", "ai500", "kept", "FLOP/byte"):
+        table.add_column(heading, justify="right", no_wrap=True)
     for count in counts:
         exact, ai500 = (count["conventions"][name] for name in ("exact", "ai500"))
         pixels = prod(count["input_shape"][1:])
         table.add_row(
             show_shape(count["input_shape"]),
             with_prefix(pixels, "").strip(),
-            *(with_prefix(exact[key], "FLOP") for key in ("forward", "training")),
-            with_prefix(exact["training"] / pixels, "FLOP"),
-            with_prefix(ai500["training"], "FLOP"),
+            *(with_prefix(flop, "").strip() for flop in (exact["forward"], exact["training"])),
+            *(with_prefix(flop, "").strip() for flop in (exact["training"] / pixels, ai500["training"])),
             show_bytes(count["activation_bytes"]),
             f"{count['arithmetic_intensity']:.4g}",
         )
     console.print(table)
+    console.print(
+        "exact convention: forward, training, and training per pixel. ai500: training. kept: for the backward pass."
+    )
     if each := counts[0]["conventions"]["exact"].get("per_proposal"):
         forward, training = (with_prefix(each[key], "FLOP") for key in ("forward", "training"))
         console.print(

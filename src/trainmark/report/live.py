@@ -1,4 +1,4 @@
-"""Progress while members train: a live table on a terminal, a plain line now and then elsewhere."""
+"""Progress while members train: a live table on a terminal, plain lines elsewhere."""
 
 import math
 import time
@@ -12,19 +12,24 @@ from trainmark.report.progress_table import progress_line, progress_table
 from trainmark.spec.progress import MemberProgress
 from trainmark.spec.run_folder import RunFolder
 
-# Looking costs time on the very cores that are being measured, so it is done seldom.
-TERMINAL_S = 1.0
+# Looking costs time on the very cores that are being measured, so it is done seldom once members train.
+LOOK_S = 1.0
 LINES_S = 10.0
+
+Read = Callable[[], list[MemberProgress]]
 
 
 class LiveProgress:
     """Called at every poll of the launcher; shows something only when it is time to."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
         self._console = console
+        self._clock = clock
         self._live: Live | None = None
-        self._started = time.monotonic()
-        self._next = 0.0
+        self._started = clock()
+        self._next: float | None = None
+        self._last_line = ""
+        self._last_line_s = -math.inf
 
     def __enter__(self) -> "LiveProgress":
         return self
@@ -35,29 +40,38 @@ class LiveProgress:
         if self._live is not None:
             self._live.stop()
 
-    def __call__(self, folder: RunFolder, read: Callable[[], list[MemberProgress]]) -> None:
+    def __call__(self, folder: RunFolder, read: Read) -> None:
         """Shows the members, if the last time is long enough ago."""
-        now = time.monotonic()
-        if now < self._next:
+        now = self._clock()
+        if self._next is not None and now < self._next:
             return
         try:
-            self._show(now, folder, read)
+            if self._next is None:
+                self._console.print(f"run {folder.run_id} in {folder.path}", soft_wrap=True, highlight=False)
+            self._show(now, read())
         except (OSError, SystemExit):
-            # Nobody reads any more (rich ends a program for that); a run is worth more than its progress lines.
+            # The reader is gone (rich ends a program for that); a run is worth more than its progress lines.
             self._next = math.inf
 
-    def _show(self, now: float, folder: RunFolder, read: Callable[[], list[MemberProgress]]) -> None:
-        if self._next == 0.0:
-            self._console.print(f"run {folder.run_id} in {folder.path}", soft_wrap=True, highlight=False)
+    def _show(self, now: float, members: list[MemberProgress]) -> None:
         if self._console.is_terminal:
-            self._next = now + TERMINAL_S
-            self._show_table(read())
-        else:
-            self._next = now + LINES_S
-            self._console.print(f"[{now - self._started:5.0f} s] {progress_line(read())}", soft_wrap=True, markup=False)
+            self._next = now + LOOK_S
+            self._show_table(members)
+            return
+        self._next = now + (LOOK_S if _are_starting(members) else LINES_S)
+        line = progress_line(members)
+        if line != self._last_line or now - self._last_line_s >= LINES_S:
+            self._last_line, self._last_line_s = line, now
+            self._console.print(f"[{now - self._started:5.0f} s] {line}", soft_wrap=True, markup=False)
 
     def _show_table(self, members: list[MemberProgress]) -> None:
         if self._live is None:
             self._live = Live(console=self._console, auto_refresh=False, transient=True)
             self._live.start()
         self._live.update(progress_table(members, most_rows=max(1, self._console.height - 4)), refresh=True)
+
+
+def _are_starting(members: list[MemberProgress]) -> bool:
+    """Whether members start or make their first steps, and none of them is being measured yet."""
+    trains = any(member.state == "training" and not member.phase for member in members)
+    return not trains and any(member.state == "starting" or member.phase for member in members)

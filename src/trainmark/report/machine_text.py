@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
+from trainmark.report.console import result_console
 from trainmark.spec.units import show_bytes, show_cores, with_prefix
 
 
@@ -37,4 +37,4 @@ def print_machine(data: dict[str, Any]) -> None:
             won = " (the ceiling)" if name == ceiling["kernel"] else ""
             table.add_row(f"ceiling, {ceiling['precision']}", f"{with_prefix(kernel['flops'], 'FLOP/s')}, {name}{won}")
         table.add_row("load by others meanwhile", _load(ceiling))
-    Console().print(table)
+    result_console().print(table)

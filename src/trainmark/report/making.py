@@ -9,7 +9,7 @@ EVERY_S = 2.0
 
 
 def making(console: Console, what: str = "making data") -> Callable[[int, int], None]:
-    """A function that is told how many samples are done, of how many, and says so every few seconds and at the end."""
+    """A function that takes how many samples are done, of how many, and prints it every few seconds and at the end."""
     last_s = -EVERY_S
 
     def say(made: int, total: int) -> None:

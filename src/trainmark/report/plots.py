@@ -23,7 +23,7 @@ MOST_POINTS = 5000  # of one line; a page is some 700 pixels wide
 MOST_LINES = 64
 MOST_POINTS_OF_ALL = 40_000  # of the lines of a large ensemble together, so that a browser still opens the page
 
-# Okabe and Ito's colours, told apart by the colour-blind; without their yellow, which white paper swallows.
+# Okabe and Ito's colours, distinct to the colour-blind; without their yellow, which white paper swallows.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 GREY, SHADE = "#666666", "#e8e8e8"
 
@@ -97,17 +97,17 @@ def _learning_rate(result: Result, events: RankEvents) -> Plot:
     if not curves and _step_curves(events, "step_s"):
         return Plot(title, "Not shown: the events of this run hold no learning rate; a run made now records it.")
     last = {f"{curve.y[-1]:.4g}" for curve in curves}
-    told = f"Highest {_most(curves):.4g}; at the last recorded step {_span(last)}." if curves else ""
-    return _lines(result, title, "learning rate", curves, f"Learning rate of each step; equal ones coincide. {told}")
+    caption = f"Highest {_most(curves):.4g}; at the last recorded step {_span(last)}." if curves else ""
+    return _lines(result, title, "learning rate", curves, f"Learning rate of each step; equal ones coincide. {caption}")
 
 
 def _loss(result: Result, events: RankEvents) -> Plot:
     curves = _step_curves(events, "loss")
     recorded = sum(len(block.get("loss", ())) for of_rank in events.values() for block in _blocks(of_rank))
-    told = "Training loss of each step, over the samples of the first replica (rank 0)."
+    caption = "Training loss of each step, over the samples of the first replica (rank 0)."
     if lost := recorded - sum(len(curve.x) for curve in curves):
-        told += f" Left out, as their loss is not finite: {lost:,}."
-    return _lines(result, "Loss", "training loss", curves, told)
+        caption += f" Left out, as their loss is not finite: {lost:,}."
+    return _lines(result, "Loss", "training loss", curves, caption)
 
 
 def _step_time(result: Result, events: RankEvents) -> Plot:
@@ -130,16 +130,16 @@ def _step_time(result: Result, events: RankEvents) -> Plot:
         else:
             axes.set_ylim(bottom=0)
 
-    told = f"Duration of each step of rank 0 in {unit}{', on a logarithmic axis' if is_log else ''}; "
-    told += f"from {show_value(values.min(), 's')} to {show_value(values.max(), 's')}."
+    caption = f"Duration of each step of rank 0 in {unit}{', on a logarithmic axis' if is_log else ''}; "
+    caption += f"from {show_value(values.min(), 's')} to {show_value(values.max(), 's')}."
     if warmups:
-        told += (
+        caption += (
             f" Shaded: warm-up, left out of the metrics (steps a member: {_span({s for _, s in warmups.values()})})."
         )
     if median is not None:
-        told += f" Dashed: median of the steady state, {show_value(median, 's')}."
+        caption += f" Dashed: median of the steady state, {show_value(median, 's')}."
     scaled = [Curve(curve.member, curve.x, factor * curve.y) for curve in curves]
-    return _lines(result, "Step time", f"step time in {unit}", scaled, told, decorate=decorate)
+    return _lines(result, "Step time", f"step time in {unit}", scaled, caption, decorate=decorate)
 
 
 def _quality(result: Result, events: RankEvents) -> Plot:
@@ -154,10 +154,10 @@ def _quality(result: Result, events: RankEvents) -> Plot:
         if target is not None:
             _reference(axes, target, "target")
 
-    told = f"Quality on the held-out samples after each evaluated epoch; best {_most(curves):.4g}." if curves else ""
+    caption = f"Quality on the held-out samples after each evaluated epoch; best {_most(curves):.4g}." if curves else ""
     if target is not None:
-        told += f" Dashed: target quality {target:g}."
-    return _lines(result, "Quality", "quality", curves, told, x="epochs trained", decorate=decorate)
+        caption += f" Dashed: target quality {target:g}."
+    return _lines(result, "Quality", "quality", curves, caption, x="epochs trained", decorate=decorate)
 
 
 def _blocks(of_rank: Sequence[Event]) -> list[Event]:

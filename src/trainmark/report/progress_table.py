@@ -5,7 +5,7 @@ from collections import Counter
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from trainmark.spec.progress import MemberProgress
+from trainmark.spec.progress import GOING_ON, MemberProgress
 from trainmark.spec.units import show_duration
 
 MOST_ROWS = 16
@@ -13,7 +13,7 @@ COLUMNS = ("member", "state", "progress", "epoch", "loss", "quality", "samples/s
 
 
 def progress_table(members: list[MemberProgress], most_rows: int = MOST_ROWS) -> Table:
-    """One row a member; of a large ensemble those that train now, and a count of the others."""
+    """One row per member; of a large ensemble those that train now, and a count of the others."""
     is_queued = any(member.job for member in members)
     columns = [name for name in COLUMNS if not (is_queued and name == "progress")]  # there is no room for both
     table = Table(*columns, *(("job", "queue", "nodes") if is_queued else ()), box=None, pad_edge=False)
@@ -25,13 +25,13 @@ def progress_table(members: list[MemberProgress], most_rows: int = MOST_ROWS) ->
         done = member.epochs if member.state == "finished" else member.epoch
         table.add_row(
             str(member.member),
-            member.state,
-            *([] if is_queued else [ProgressBar(total=member.epochs, completed=done, width=20)]),
+            member.phase or member.state,
+            *([] if is_queued else [ProgressBar(total=member.epochs, completed=done, width=10)]),
             f"{done}/{member.epochs}",
             "" if member.loss is None else f"{member.loss:.3f}",
             "" if member.quality is None else f"{member.quality:.4f}",
             "" if member.samples_per_s is None else f"{member.samples_per_s:.0f}",
-            "" if member.seconds_left is None else show_duration(member.seconds_left),
+            show_duration(member.seconds_left) if member.seconds_left else "",
             *(_queued(member) if is_queued else ()),
         )
     return table
@@ -44,9 +44,19 @@ def _queued(member: MemberProgress) -> tuple[str, str, str]:
     return member.job.job_id, f"{member.job.state}{why}", member.job.nodes
 
 
+def run_state(members: list[MemberProgress], *, is_alive: bool) -> str:
+    """What the run as a whole is doing; `is_alive`: whether a launcher works on it."""
+    states = {member.state for member in members}
+    if is_alive:
+        return "running"
+    if states & {"queued", *GOING_ON}:
+        return "running as jobs; the launcher has ended"
+    return "all members finished" if states == {"finished"} else "not running"
+
+
 def count_states(members: list[MemberProgress]) -> str:
     """`2 training, 5 waiting, 1 finished`; of queued ones, why."""
-    counts = Counter(member.state for member in members)
+    counts = Counter(member.phase or member.state for member in members)
     reasons = {member.job.reason for member in members if member.state == "queued" and member.job} - {""}
     why = f" ({', '.join(sorted(reasons))})" if reasons else ""
     return ", ".join(f"{count} {state}{why if state == 'queued' else ''}" for state, count in counts.items())
@@ -54,7 +64,7 @@ def count_states(members: list[MemberProgress]) -> str:
 
 def progress_line(members: list[MemberProgress]) -> str:
     """One line for logs: the counts, and where the training members stand."""
-    training = [member for member in members if member.state == "training"][:4]
+    training = [member for member in members if member.state == "training" and not member.phase][:4]
     parts = [count_states(members)]
     for member in training:
         text = f"member {member.member} epoch {min(member.epoch + 1, member.epochs)}/{member.epochs}"

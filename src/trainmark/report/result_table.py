@@ -1,5 +1,6 @@
 """One Result on a terminal: the figures first, then the members, then what to be careful about."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from rich.console import Console, Group, RenderableType
@@ -8,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from trainmark.spec.result import MemberResult, Metric, Result
-from trainmark.spec.units import counted, show_bytes, show_value
+from trainmark.spec.units import counted, show_bytes, show_interval, show_value
 
 # Name in the Result, name in the table; in this order.
 ROWS = (
@@ -27,12 +28,12 @@ ROWS = (
     ("time_to_train_all_s", "time to train all (TTTa)"),
     ("staging_time_s", "staging, before training"),
     ("models_per_minute", "models per minute"),
-    ("peak_memory_bytes", "peak memory of a worker"),
+    ("peak_memory_bytes", "peak memory per worker"),
     ("communication_share", "waiting for other workers"),
     ("communication_bytes_per_step", "sent by a worker per step"),
-    ("communication_intra_node_bytes_per_s", "sent by a member in nodes"),
-    ("communication_inter_node_bytes_per_s", "sent by a member between nodes"),
-    ("network_bytes_per_s", "through a node's network"),
+    ("communication_intra_node_bytes_per_s", "intra-node traffic"),
+    ("communication_inter_node_bytes_per_s", "inter-node traffic"),
+    ("network_bytes_per_s", "node network traffic"),
     ("cpu_utilisation", "CPU utilisation"),
     ("gpu_utilisation", "GPU utilisation"),
     ("bubble_share", "pipeline bubble"),
@@ -40,6 +41,8 @@ ROWS = (
     ("data_wait_share", "waiting for data"),
     ("harness_overhead_share", "harness overhead"),
 )
+
+NOTES_BESIDE = 110  # columns from which on notes have room beside the figures
 
 # Left out where a run has no such thing.
 ONLY_IF_THERE = {
@@ -59,7 +62,7 @@ def print_result(result: Result, console: Console) -> None:
     """The Result as tables."""
     parts: list[RenderableType] = [Text("\n".join(head_lines(result)))]
     if any(metric.value is not None for metric in result.metrics.values()):
-        parts.append(_metrics_table(result))
+        parts.extend(_metrics(result, notes_below=console.width < NOTES_BESIDE))
     parts.append(_members_table(result))
     for warning in result.warnings:
         parts.append(Text(f"! {warning}", style="yellow"))
@@ -100,21 +103,29 @@ def training_of(result: Result) -> str:
     return f"{told}, {value / 1e9:.4g} GFLOP per sample ({first}{also})"
 
 
-def _metrics_table(result: Result) -> Table:
-    table = Table("metric", "value", "95 % interval", "n", "note", box=None, header_style="bold", pad_edge=False)
+def _metrics(result: Result, *, notes_below: bool) -> Iterator[RenderableType]:
+    """The table of metrics; where there is no room for notes in it, they follow below."""
+    table = Table("metric", "value", "95 % interval", "n", box=None, header_style="bold", pad_edge=False)
+    notes: list[str] = []
+    if not notes_below:
+        table.add_column("note")
     for name, label in ROWS:
         metric = result.metrics.get(name)  # a Result of an earlier version may lack it
         if metric is None or (metric.value is None and name in ONLY_IF_THERE):
             continue
         value = "unavailable" if metric.value is None else show_value(metric.value, metric.unit)
         style = "bold" if name in ("flops", "vflops", "quality_ensemble") else None
-        table.add_row(label, value, interval_of(metric), str(metric.n or ""), note_of(name, metric), style=style)
-    return table
+        note = note_of(name, metric)
+        row = [label, value, interval_of(metric), str(metric.n or "")]
+        table.add_row(*row, *([] if notes_below else [note]), style=style)
+        notes += [f"{label}: {note}"] if notes_below and note else []
+    yield table
+    yield from (Text(note) for note in notes)
 
 
 def interval_of(metric: Metric) -> str:
-    """`1.2 s – 1.4 s`; empty where there is none."""
-    return " – ".join(show_value(bound, metric.unit) for bound in metric.ci95 or ())
+    """`1.2 – 1.4 s`; empty where there is none."""
+    return show_interval(*metric.ci95, metric.unit) if metric.ci95 else ""
 
 
 def note_of(name: str, metric: Metric) -> str:

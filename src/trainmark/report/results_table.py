@@ -1,55 +1,127 @@
-"""Many Results in one table, a line each."""
+"""Many Results in one table, a row each, with as many columns as fit."""
 
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
+from rich.console import Console
 from rich.table import Table
 
-from trainmark.report.console import result_console
+from trainmark.report.console import NARROW, result_console
 from trainmark.spec.result import Result
-from trainmark.spec.units import show_value
+from trainmark.spec.run_folder import is_named
+from trainmark.spec.units import show_duration, show_value, with_prefix
 
-# Name in the Result → heading and unit.
-COLUMNS = {
-    "throughput_samples_per_s": ("throughput", "samples/s"),
-    "flops": ("FLOPS", "FLOP/s"),
-    "flops_share_of_ceiling": ("share", "share"),
-    "quality_ensemble": ("quality", ""),
-    "vflops": ("VFLOPS", "FLOP/s"),
-    "time_to_train_all_s": ("TTTa", "s"),
+Row = dict[str, Any]
+
+METRICS = (
+    "throughput_samples_per_s",
+    "flops",
+    "flops_share_of_ceiling",
+    "quality_ensemble",
+    "vflops",
+    "time_to_train_all_s",
+)
+# Key of the row → heading, and how a value is shown.
+COLUMNS: dict[str, tuple[str, Callable[[Any], str]]] = {
+    "run_id": ("run", str),
+    "workload": ("workload", str),
+    "size": ("size", str),
+    "model": ("model", str),
+    "precision": ("prec.", str),
+    "scale": ("M×P", str),
+    "state": ("state", str),
+    "throughput_samples_per_s": ("samples", lambda value: f"{value:.4g}/s"),
+    "flops": ("FLOPS", lambda value: with_prefix(value, "")),
+    "flops_share_of_ceiling": ("share", lambda value: show_value(value, "share")),
+    "quality_ensemble": ("quality", lambda value: f"{value:.4g}"),
+    "vflops": ("VFLOPS", lambda value: with_prefix(value, "")),
+    "time_to_train_all_s": ("TTTa", show_duration),
 }
-MOST_WANTED = ("flops", "vflops")  # of these there is room on a terminal of 80 columns
-WIDE = 130
+FIRST_TO_GO = (
+    "time_to_train_all_s",
+    "vflops",
+    "flops_share_of_ceiling",
+    "workload",
+    "precision",
+    "size",
+    "scale",
+    "model",
+)
+START = len("20261115-045355")
 
 
-def result_row(run_id: str, result: Result | None, reason: str | None = None) -> dict[str, Any]:
-    """One run as a flat record; one whose Result cannot be read is listed all the same, for that reason."""
-    row: dict[str, Any] = {"run_id": run_id, "state": "unreadable", "workload": None, "size": None}
-    row |= {"members": None, "workers": None, **dict.fromkeys(COLUMNS), "damage": [reason] if reason else []}
-    if result is not None:
-        row |= {"state": result.state, "workload": result.workload, "size": result.size}
-        row |= {"members": result.plan["members"], "workers": result.plan["workers_per_member"]}
-        row |= {name: result.metrics[name].value for name in COLUMNS if name in result.metrics}
-        row |= {"damage": result.damage}
-    return row
+def result_row(path: Path, result: Result | None, reason: str | None) -> Row:
+    """One run as a flat record; one whose Result cannot be read is listed all the same, with the reason."""
+    row: Row = {"run_id": path.name, "path": str(path), "state": "unreadable", "started_at": None}
+    row |= dict.fromkeys(("workload", "size", "model", "dataset", "precision", "members", "workers", "system_scale"))
+    row |= {"members_finished": None, **dict.fromkeys(METRICS), "damage": [reason] if reason else []}
+    if result is None:
+        return row
+    config, plan = result.config, result.plan
+    return row | {
+        "state": result.state,
+        "started_at": result.started_at,
+        "workload": result.workload,
+        "size": result.size,
+        "model": config.get("model"),
+        "dataset": config.get("dataset"),
+        "precision": config.get("train", {}).get("precision"),
+        "members": plan.get("members"),
+        "workers": plan.get("workers_per_member"),
+        "system_scale": plan.get("system_scale"),
+        "members_finished": sum(member.state == "finished" for member in result.members),
+        **{name: result.metrics[name].value for name in METRICS if name in result.metrics},
+        "damage": result.damage,
+    }
 
 
-def print_results(rows: list[dict[str, Any]], runs_dir: str) -> None:
-    """The rows as a table, or how to get some."""
+def print_results(rows: list[Row], all_ids: list[str], runs_dir: str) -> None:
+    """The rows as a table; `all_ids` are those of all stored runs, so that a shortened id still names one run alone."""
     console = result_console()
     if not rows:
-        console.print(f"No such runs in {runs_dir}. Start one with: trainmark run")
+        none = f"None of the {len(all_ids)} runs in {runs_dir} matches." if all_ids else f"No runs in {runs_dir}."
+        console.print(f"{none} Start one with: trainmark run", soft_wrap=True, markup=False)
         return
-    shown = COLUMNS if console.width >= WIDE else {name: COLUMNS[name] for name in MOST_WANTED}
-    table = Table(box=None, pad_edge=False)
-    table.add_column("run", no_wrap=True, min_width=max(len(row["run_id"]) for row in rows))
-    for label in ("state", "M × P", *(label for label, _ in shown.values())):
-        table.add_column(label, no_wrap=True)
-    for row in rows:
-        scale = "" if row["members"] is None else f"{row['members']} × {row['workers']}"
-        values = ["" if row[name] is None else show_value(row[name], unit) for name, (_, unit) in shown.items()]
-        table.add_row(row["run_id"], row["state"], scale, *values)
+    layouts = list(_layouts(rows, all_ids, console))
+    unlimited = console.options.update(max_width=10_000)
+    fitting = (each for each in layouts if console.measure(each[0], options=unlimited).maximum <= console.width)
+    table, hidden = next(fitting, layouts[-1])
     console.print(table)
+    if hidden:
+        console.print(f"Not shown at this width: {', '.join(hidden)}. Widen the terminal, or add --json.", style="dim")
     for row in rows:
         if row["damage"]:
             more = f" (and {len(row['damage']) - 1} more)" if len(row["damage"]) > 1 else ""
             console.print(f"! {row['run_id']}: {row['damage'][0]}{more}", style="yellow", markup=False)
+
+
+def _layouts(rows: list[Row], all_ids: list[str], console: Console) -> Iterator[tuple[Table, list[str]]]:
+    """Tables of these rows, from the widest to the narrowest, and the headings of the columns that each leaves out."""
+    columns = list(COLUMNS)
+    yield _table(rows, columns, console), []
+    short = [{**row, "run_id": short_id(row["run_id"], all_ids)} for row in rows]
+    yield _table(short, columns, console), []
+    for name in FIRST_TO_GO:
+        columns.remove(name)
+        yield _table(short, columns, console), [heading for key, (heading, _) in COLUMNS.items() if key not in columns]
+
+
+def short_id(run_id: str, all_ids: list[str]) -> str:
+    """The moment of its start, with the end of its id if runs started in the same second, as far as that is unique."""
+    start = run_id[:START]
+    for short in (start, f"{start}-{run_id.rpartition('-')[2]}"):
+        if len(short) < len(run_id) and sum(is_named(other, short) for other in all_ids) == 1:
+            return short
+    return run_id
+
+
+def _table(rows: list[Row], columns: list[str], console: Console) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 1 if console.width < NARROW else 2, 0, 0))
+    for name in columns:
+        table.add_column(COLUMNS[name][0], no_wrap=True, justify="right" if name in METRICS else "left")
+    for row in rows:
+        scale = None if row["members"] is None else f"{row['members']}×{row['workers']}"
+        shown = row | {"scale": scale}
+        table.add_row(*("" if shown[name] is None else COLUMNS[name][1](shown[name]) for name in columns))
+    return table

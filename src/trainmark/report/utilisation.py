@@ -25,7 +25,7 @@ BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, _ = PALETTE
 GREY = "#999999"
 NO_SERIES = "Not shown: no member has left a series of utilisation; measure.usage_seconds=0 switches it off."
 FILLED = {
-    "busy": ("CPU, anybody's work", SKY),
+    "busy": ("CPU, all processes", SKY),
     "iowait": ("CPU waits for storage", ORANGE),
     "steal": ("CPU stolen", GREY),
 }
@@ -77,8 +77,8 @@ def _panel(member: int, series: Sequence[Event], of_rank: Sequence[Event], *, na
         return None
     origin_s = samples[0]["wall_s"] - samples[0]["over_s"]
     ends = np.array([sample["wall_s"] - origin_s for sample in samples])
-    told = [_figures(sample, len(parse_cores(start["cores"]))) for sample in samples]
-    figures = {name: np.array([each[name] for each in told], dtype=np.float64) for name in told[0]}
+    figures_of = [_figures(sample, len(parse_cores(start["cores"]))) for sample in samples]
+    figures = {name: np.array([each[name] for each in figures_of], dtype=np.float64) for name in figures_of[0]}
     known = {name: values for name, values in figures.items() if np.isfinite(values).any()}
     title = f"member {member}" + (f", {start['node']}" if names_node else "")
     pauses = _pauses(of_rank, origin_s, float(ends[-1]))
@@ -204,7 +204,7 @@ def _beside(metric: Metric) -> str:
 
 def _caption(result: Result, panels: list[Panel], shown: list[Panel]) -> str:
     count, samples = len(panels), sum(panel.samples for panel in panels)
-    told = (
+    caption = (
         "Upper: share of the member's cores (and accelerators) that were busy; lower: what passed through the node's "
         "network interfaces, and through its loopback. Time counts from a member's first sample. "
         "Shaded: outside of epochs. "
@@ -212,10 +212,10 @@ def _caption(result: Result, panels: list[Panel], shown: list[Panel]) -> str:
     for name, label in (("cpu_utilisation", "CPU"), ("gpu_utilisation", "GPU")):
         metric = result.metrics.get(name)
         if metric is not None and metric.value is not None:
-            told += f"Mean while training: {label} {show_value(metric.value, metric.unit)}{_beside(metric)}. "
-    told += f"n = {samples:,} sample{'s' * (samples != 1)} of {count} node{'s' * (count != 1)}."
+            caption += f"Mean while training: {label} {show_value(metric.value, metric.unit)}{_beside(metric)}. "
+    caption += f"n = {samples:,} sample{'s' * (samples != 1)} of {count} node{'s' * (count != 1)}."
     if len(shown) < count:
-        told += f" Drawn: {len(shown)} of them, evenly chosen."
+        caption += f" Drawn: {len(shown)} of them, evenly chosen."
     if any(panel.samples > MOST_POINTS for panel in shown):
-        told += f" Of a line with more than {MOST_POINTS} samples, means of neighbours are drawn."
-    return told
+        caption += f" Of a line with more than {MOST_POINTS} samples, means of neighbours are drawn."
+    return caption

@@ -11,10 +11,12 @@ Event = dict[str, Any]
 KINDS = {
     "rank_started": "the process is up: host, pid, cores, threads, software",
     "staging_start": "copying of the member's samples to the node's own storage begins (MLPerf HPC's staging_start)",
-    "staging_stop": "the samples lie there: how many, bytes, time, copied now or found (MLPerf HPC's staging_stop)",
+    "staging_stop": "the samples are there: how many, bytes, time, copied now or found (MLPerf HPC's staging_stop)",
     "data_ready": "the dataset is open: its name, the bootstrap's draws, the fingerprint",
     "model_ready": "the model is built: parameters, FLOPs by operator and convention",
     "engine_ready": "which options of the training engine are on, and what the arithmetic really is",
+    "start_wait": "the rank is set up and waits at the start barrier for the other members",
+    "ceiling_start": "measuring of the ceiling begins",
     "ceiling": "what this rank's cores can do, before or after training: FLOP/s of each kernel, load by others",
     "checkpoint_damaged": "a checkpoint of an earlier attempt is damaged on some ranks, so the one before it is tried",
     "resumed": "training goes on from a checkpoint of an earlier attempt",

@@ -15,6 +15,6 @@ def explain_exit(code: int) -> str:
         return "stopped by SIGTERM"
     if code < 0:
         name = signal.Signals(-code).name if -code in set(signal.Signals) else "real-time signal"
-        why = "; the machine may have run out of memory, or somebody killed it" if name == "SIGKILL" else ""
+        why = "; probably out of memory, or killed by a user" if name == "SIGKILL" else ""
         return f"killed by signal {-code} ({name}){why}"
     return f"ended with exit code {code}"

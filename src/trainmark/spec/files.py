@@ -14,7 +14,7 @@ def write_atomically(path: Path, write: Callable[[IO[bytes]], object]) -> None:
     try:
         descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     except OSError as error:
-        error.filename = str(path)  # the name that somebody knows
+        error.filename = str(path)  # the name that the caller gave
         raise
     try:
         with os.fdopen(descriptor, "wb") as file:

@@ -22,7 +22,7 @@ class JobRecord:
 
     @property
     def group(self) -> NodeGroup:
-        """The nodes among which the member's are; a member lies within one group."""
+        """The nodes among which the member's are; a member is within one group."""
         return self.site.group_of(self.job.ranks[0].node)
 
     def new_attempt(self) -> tuple[int, AttemptFolder]:
@@ -50,7 +50,7 @@ def write_job(record: JobRecord, script: str) -> None:
 
 
 def read_job_record(path: Path) -> JobRecord:
-    """The record in a job.json; the run's folder is where it lies: <run>/jobs/<member>/job.json."""
+    """The record of a job.json; its path gives the run's folder: <run>/jobs/<member>/job.json."""
     data = read_json(path)
     folder = RunFolder(path.resolve().parents[2])
     config = RunConfig.model_validate(data["config"])

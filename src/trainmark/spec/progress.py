@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 from trainmark.spec.queue import QueueState
 
+GOING_ON = ("starting", "staging", "training", "predicting")
+
 
 @dataclass(frozen=True)
 class MemberProgress:
@@ -11,6 +13,7 @@ class MemberProgress:
 
     member: int
     state: str = "waiting"
+    phase: str = ""  # what a member that has not trained a step yet is at
     attempt: int = 0
     epoch: int = 0
     epochs: int = 0

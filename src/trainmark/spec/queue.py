@@ -29,5 +29,5 @@ class QueueState:
 
     @property
     def was_cancelled(self) -> bool:
-        """Whether somebody ended the job."""
+        """Whether a user ended the job."""
         return self.state.startswith("CANCELLED")

@@ -1,4 +1,4 @@
-"""RunFolder: where each file of a run lies on disk; the folder mirrors the flow."""
+"""RunFolder: the path of each file of a run; the folder mirrors the flow."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,6 +9,12 @@ from typing import Any
 def member_name(member: int) -> str:
     """The folder name of a member."""
     return f"{member:04d}"
+
+
+def is_named(run_id: str, name: str) -> bool:
+    """Whether a name fits a run's id: as its beginning, or as its beginning and its end (20261115-045355-efc0)."""
+    first, _, last = name.rpartition("-")
+    return run_id.startswith(name) or (bool(first) and run_id.startswith(first) and run_id.endswith(f"-{last}"))
 
 
 @dataclass(frozen=True)
@@ -45,7 +51,7 @@ class AttemptFolder:
 
     @property
     def failed(self) -> Path:
-        """Marks that a rank has failed, where nobody sees the exit codes of single ranks."""
+        """Marks that a rank has failed, where the exit codes of single ranks are not seen."""
         return self.path / "failed"
 
     def rank_events(self, rank: int) -> Path:
@@ -79,7 +85,7 @@ class AttemptFolder:
         return CheckpointFolder(self.path / f"checkpoint-{step:09d}")
 
     def checkpoints(self) -> list[CheckpointFolder]:
-        """All that lie here, whole or not, oldest first."""
+        """All of this attempt, whole or not, oldest first."""
         return [CheckpointFolder(path) for path in sorted(self.path.glob("checkpoint-*"))]
 
     @property

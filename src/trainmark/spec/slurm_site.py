@@ -29,6 +29,6 @@ class SlurmSite(StrictSection):
     max_queued: int = Field(500, ge=1, description="members that may be queued or running at the same time")
     max_running: int | None = Field(None, ge=1, description="members that may run at the same time")
     warn_before_limit_s: int = Field(
-        120, ge=10, description="how long before its time limit a member is told to write a checkpoint and end"
+        120, ge=10, description="how long before its time limit a member is asked to write a checkpoint and end"
     )
     poll_s: float = Field(15.0, gt=0, description="longest time between two looks at the queue")

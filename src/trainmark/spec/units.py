@@ -51,6 +51,14 @@ def show_value(value: float, unit: str) -> str:
     return f"{value:.4g} {unit}".strip()
 
 
+def show_interval(low: float, high: float, unit: str) -> str:
+    """`3077 – 3646 samples/s`: two values, their unit once if it is the same."""
+    (first, _, first_unit), (last, _, last_unit) = (show_value(bound, unit).partition(" ") for bound in (low, high))
+    if first_unit != last_unit or " " in first_unit:  # as in 4 min 05 s
+        return f"{first} {first_unit} – {last} {last_unit}".strip()
+    return f"{first} – {last} {last_unit}".strip()
+
+
 def counted(number: int, what: str) -> str:
     """`1 sample`, `1,200 samples`, `2 classes`: a number with the noun in its plural, unless there is one."""
     plural = f"{what}es" if what.endswith("s") else f"{what}s"
@@ -80,6 +88,6 @@ def parse_cores(text: str) -> tuple[int, ...]:
         found = _CORES.fullmatch(part.strip())
         first, last = (int(found[1]), int(found[2] or found[1])) if found else (0, -1)
         if not first <= last < MOST_CORES:
-            raise ValueError(f"'{part}' is no core or range of cores; write them like 0-3,8")
+            raise ValueError(f"'{part}' is not a core or a range of cores; write them like 0-3,8")
         cores.extend(range(first, last + 1))
     return tuple(cores)

@@ -36,7 +36,7 @@ def plain_word(text: str) -> str:
     """The text, if it is a name as Slurm has them: letters, digits and . : @ , + = / % [ ] - _ alone."""
     if not PLAIN.fullmatch(text):
         raise ValueError(
-            f"'{one_line(text)}' is no plain word; use letters, digits and . : @ , + = / % [ ] - _ alone, "
+            f"'{one_line(text)}' is not a plain word; use letters, digits and . : @ , + = / % [ ] - _ alone, "
             "and no dash at the beginning"
         )
     return text
@@ -45,14 +45,14 @@ def plain_word(text: str) -> str:
 def node_name(text: str) -> str:
     """The text, if a node may be called so, and lists of nodes may hold it."""
     if not NODE_NAME.fullmatch(text):
-        raise ValueError(f"'{one_line(text)}' is no name of a node; use letters, digits and . - _ alone")
+        raise ValueError(f"'{one_line(text)}' is not a node name; use letters, digits and . - _ alone")
     return text
 
 
 def interface_name(text: str) -> str:
     """The text, if Linux could call a network interface so."""
     if not INTERFACE.fullmatch(text):
-        raise ValueError(f"'{one_line(text)}' is no network interface; write one name, as `ip -brief link` shows them")
+        raise ValueError(f"'{one_line(text)}' is not a network interface; write one name, as in `ip -brief link`")
     return text
 
 
@@ -60,7 +60,7 @@ def gres_name(text: str) -> str:
     """The text, if it is a kind of accelerator, without a number: that follows from the plan."""
     if not GRES.fullmatch(text) or (text.rpartition(":")[2].isdecimal() and _is_count(text)):
         raise ValueError(
-            f"'{one_line(text)}' is no kind of accelerator; write it like gpu or gpu:a100, without their number, "
+            f"'{one_line(text)}' is not an accelerator type; write it like gpu or gpu:a100, without their number, "
             "which follows from the slots"
         )
     return text
@@ -74,7 +74,7 @@ def node_folder(text: str) -> str:
     """The text, if it is an absolute path, in which $NAME and ${NAME} stand for variables of the job."""
     if not FOLDER.fullmatch(text):
         raise ValueError(
-            f"'{one_line(text)}' is no absolute path in letters, digits and . @ + = : , % ~ - _; it may hold "
+            f"'{one_line(text)}' is not an absolute path in letters, digits and . @ + = : , % ~ - _; it may hold "
             "variables such as $TMPDIR; write it like /local/scratch or $TMPDIR"
         )
     return text

@@ -8,7 +8,7 @@ from trainmark.spec.config import Setting
 
 @dataclass(frozen=True)
 class DataFacts:
-    """What data are by number; None where nothing is stated, or nobody can tell."""
+    """What data are by number; None where nothing is stated or known."""
 
     num_train: int | None = None
     num_eval: int | None = None

@@ -1,5 +1,7 @@
 """The stored runs of a runs folder: a new one, one by name, all of them."""
 
+import errno
+import os
 import secrets
 import shutil
 from collections.abc import Iterator
@@ -10,10 +12,21 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from trainmark.spec.errors import RunNotFoundError, StorageError
+from trainmark.machine.storage import check_space
+from trainmark.spec.errors import ConfigError, RunNotFoundError, StorageError, TrainmarkError
 from trainmark.spec.plan import plan_from_json
 from trainmark.spec.result import Result
-from trainmark.spec.run_folder import RunFolder
+from trainmark.spec.run_folder import RunFolder, is_named
+
+
+def check_runs_dir(runs_dir: Path) -> None:
+    """Raises if no run could be stored there; touches nothing."""
+    existing = next(path for path in (runs_dir, *runs_dir.resolve().parents) if os.path.lexists(path))
+    if not existing.is_dir():
+        raise _unusable(runs_dir, NotADirectoryError(errno.ENOTDIR, f"{existing} is not a folder"))
+    if not os.access(existing, os.W_OK | os.X_OK):
+        raise _unusable(runs_dir, PermissionError(errno.EACCES, f"{existing} is not writable"))
+    check_space(runs_dir, needed_bytes=0)
 
 
 @contextmanager
@@ -24,9 +37,7 @@ def new_run_folder(runs_dir: Path, workload: str, now: datetime) -> Iterator[Run
     try:
         folder.path.mkdir(parents=True)
     except OSError as error:
-        raise StorageError(
-            f"Cannot make the run's folder in {runs_dir}: {error.strerror}. Choose another place with --runs-dir."
-        ) from error
+        raise _unusable(runs_dir, error) from error
     try:
         yield folder
     except BaseException:
@@ -34,50 +45,73 @@ def new_run_folder(runs_dir: Path, workload: str, now: datetime) -> Iterator[Run
         raise
 
 
-def all_runs(runs_dir: Path) -> list[RunFolder]:
+def _unusable(runs_dir: Path, error: OSError) -> TrainmarkError:
+    """The error for a runs folder that cannot be used: wrong input, unless it is full or its disk is broken."""
+    kind = StorageError if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO) else ConfigError
+    return kind(f"Runs cannot be stored in {runs_dir}: {error.strerror}. Choose another folder with --runs-dir.")
+
+
+def all_runs(runs_dir: Path, *, must_exist: bool = False) -> list[RunFolder]:
     """Every run in the folder, oldest first (ids begin with the time)."""
-    if not runs_dir.is_dir():
+    if not must_exist and not os.path.lexists(runs_dir):
         return []
-    return [RunFolder(path.resolve()) for path in sorted(runs_dir.iterdir()) if (path / "plan.json").is_file()]
+    try:
+        paths = sorted(runs_dir.iterdir())
+    except OSError as error:
+        raise RunNotFoundError(
+            f"Runs cannot be read from {runs_dir.resolve()}: {error.strerror}. Name another --runs-dir."
+        ) from error
+    return [RunFolder(path.resolve()) for path in paths if _is_run(path)]
+
+
+def _is_run(path: Path) -> bool:
+    """Whether a run was begun in this folder; if its files may not be looked at, it is listed as unreadable."""
+    try:
+        return (path / "plan.json").is_file()
+    except PermissionError:
+        return True
+    except OSError:  # such as a name that is too long
+        return False
 
 
 def find_run(name: str, runs_dir: Path) -> RunFolder:
-    """The run that an id, a unique prefix of it, a path or `latest` names."""
+    """The run that an id, a unique prefix of it, its short form, a path or `latest` names."""
     path = Path(name)
-    if (path / "plan.json").is_file():
+    if _is_run(path):
         return RunFolder(path.resolve())
     runs = all_runs(runs_dir)
     if not runs:
+        missing = "" if runs_dir.is_dir() else ", which does not exist"
         raise RunNotFoundError(
-            f"There are no runs in {runs_dir.resolve()}. Start one with: trainmark run, or name another --runs-dir."
+            f"No runs in {runs_dir.resolve()}{missing}. Start one with: trainmark run, or name another --runs-dir."
         )
     if name == "latest":
         return runs[-1]
-    matches = [run for run in runs if run.run_id == name] or [run for run in runs if run.run_id.startswith(name)]
+    matches = [run for run in runs if run.run_id == name] or [run for run in runs if is_named(run.run_id, name)]
     if len(matches) == 1:
         return matches[0]
     if not matches:
         raise RunNotFoundError(
             f"No run in {runs_dir.resolve()} is called '{name}'. "
-            f"See them with: trainmark results; the newest is {runs[-1].run_id}."
+            f"List them with: trainmark results; the newest is {runs[-1].run_id}."
         )
     raise RunNotFoundError(
-        f"'{name}' fits {len(matches)} runs: {', '.join(run.run_id for run in matches[:4])}. Give more of the id."
+        f"'{name}' matches {len(matches)} runs: {', '.join(run.run_id for run in matches[:4])}. Give more of the id."
     )
 
 
 def read_result(folder: RunFolder) -> Result | None:
     """The stored Result, or nothing where the run has not ended, or members were tried again since."""
-    if not folder.result.exists():
-        return None
     try:
+        if not folder.result.exists():
+            return None
         result = Result.model_validate_json(folder.result.read_bytes())
         plan_from_json(result.plan)
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
         raise RunNotFoundError(
             f"{folder.result} cannot be read as a Result: {reason}. "
-            "Move it away; trainmark show then collects it anew from the events."
+            "Move it away; trainmark show then rebuilds it from the events."
         ) from None
     is_current = all(folder.num_attempts(member.member) == member.attempts for member in result.members)
     return result if is_current else None

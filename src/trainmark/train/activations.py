@@ -50,7 +50,7 @@ def _without_statistics(layer: nn.Module) -> Iterator[None]:
 
 
 def offloading(settings: TrainConfig, scratch: Path) -> AbstractContextManager[Any]:
-    """A context for the forward pass: what it saves for the backward pass lies where the recipe says."""
+    """A context for the forward pass: what it saves for the backward pass is kept where the recipe says."""
     if settings.offload == "host":
         return save_on_cpu(pin_memory=True)
     if settings.offload == "disk":

@@ -65,6 +65,7 @@ def _measure(record: JobRecord, device: torch.device, log: EventLog, phase: Lite
     assert precision is not None
     if device.type == "cuda":
         torch.cuda.empty_cache()
+    log.write("ceiling_start")
     log.write("ceiling", phase=phase, **measure_ceiling(device, record.config.measure.ceiling_seconds, precision))
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats()

@@ -29,7 +29,7 @@ class EndRequest:
     """Remembers that this rank was asked to end, and finds out from the others at which step all of them do.
 
     Ranks hear of it at different moments. Each goes on training and says once that it was asked; when all have, rank 0
-    names a step that none of them can have passed. While nobody asks, a step costs one look at a flag.
+    names a step that none of them can have passed. Without a request, a step costs one look at a flag.
     """
 
     def __init__(self) -> None:

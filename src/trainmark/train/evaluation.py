@@ -62,7 +62,7 @@ def _predict(trainee: Trainee, model: nn.Module, batches: KnownBatches, indices:
     """The predictions for `indices`, in their order: each worker makes a run of them, all get them all."""
     shares = np.array_split(indices, trainee.workers)
     mine = shares[trainee.rank]
-    some = mine if len(mine) else np.zeros(1, np.int64)  # without any, one sample tells the width of a prediction
+    some = mine if len(mine) else np.zeros(1, np.int64)  # without any, one sample gives the width of a prediction
     model.eval()
     with torch.inference_mode(), trainee.arithmetic.forward():
         parts = [

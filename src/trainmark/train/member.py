@@ -30,11 +30,12 @@ def train_member(
     data = open_data(record, rank, attempt, device, log)  # first: it forks readers, and no threads are at work yet
     workers, store = join_group(rank, record, attempt, device)
     request.agree_over(store, rank.rank, workers.size, record.config.train)
-    stop_sampling = sample_usage(record, rank, attempt)  # now that all ranks of the node have told what they are
+    stop_sampling = sample_usage(record, rank, attempt)  # now that all ranks of the node have said what they are
     trainee = build_trainee(record, rank, data, workers, attempt, log)
     find = partial(find_checkpoints, record.folder, record.job.member, attempt_number)
     position = resume_from_newest(agree_on_checkpoints(find, rank.rank, store), trainee, record.folder, log)
     if waits_for_start:
+        log.write("start_wait")
         wait_for_go(attempt, rank.rank)
     measure_before(record, device, log)
     barrier()

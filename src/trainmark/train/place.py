@@ -9,18 +9,18 @@ from trainmark.machine.topology import read_topology
 from trainmark.spec.errors import PlanError
 from trainmark.spec.job_record import JobRecord
 from trainmark.spec.plan import Rank
-from trainmark.spec.units import show_cores
+from trainmark.spec.units import counted, show_cores
 
 
 class Teller(NamedTuple):
-    """The variables by which a process is told its rank, the number of ranks, and its number on its node."""
+    """The variables by which a process learns its rank, the number of ranks, and its number on its node."""
 
     rank: str
     size: str
     rank_of_node: str | None = None
 
 
-# Who tells: the first whose variable is there. Open MPI's mpirun, then Hydra and what is made from it.
+# The first whose variable is set. Open MPI's mpirun, then Hydra and what is made from it.
 TELLERS = {
     "slurm": (Teller("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),),
     "mpi": (
@@ -30,20 +30,20 @@ TELLERS = {
 }
 
 
-def find_own_rank(told: str, ranks: tuple[Rank, ...], environment: Mapping[str, str]) -> Rank:
-    """The rank that `told` names: by its number, or by who tells it."""
-    if told.isdigit():
-        return ranks[int(told)]
-    teller = next((each for each in TELLERS[told] if each.rank in environment), None)
+def find_own_rank(named: str, ranks: tuple[Rank, ...], environment: Mapping[str, str]) -> Rank:
+    """The rank that `named` is: by its number, or by the program that assigned it."""
+    if named.isdigit():
+        return ranks[int(named)]
+    teller = next((each for each in TELLERS[named] if each.rank in environment), None)
     if teller is None:
         raise PlanError(
-            f"This process should learn its rank from {told}, but none of "
-            f"{', '.join(each.rank for each in TELLERS[told])} is set. Start it by the job.sh of the run's folder."
+            f"This process should learn its rank from {named}, but none of "
+            f"{', '.join(each.rank for each in TELLERS[named])} is set. Start it by the job.sh of the run's folder."
         )
     size = int(environment.get(teller.size, len(ranks)))
     if size != len(ranks):
         raise PlanError(
-            f"{told} started {size} processes, but the member has {len(ranks)} workers. "
+            f"{named} started {size} processes, but the member has {len(ranks)} workers. "
             "Start it by the job.sh of the run's folder."
         )
     rank = ranks[int(environment[teller.rank])]
@@ -51,7 +51,7 @@ def find_own_rank(told: str, ranks: tuple[Rank, ...], environment: Mapping[str, 
         on_node = int(environment.get(teller.rank_of_node, rank.rank_of_node))
         if on_node != rank.rank_of_node:
             raise PlanError(
-                f"{told} made rank {rank.rank} number {on_node} of its node, but the plan made it number "
+                f"{named} made rank {rank.rank} number {on_node} of its node, but the plan made it number "
                 f"{rank.rank_of_node}: two ranks would share cores. Start it by the job.sh of the run's folder."
             )
     return rank
@@ -79,7 +79,7 @@ def _bound_cores(rank: Rank, ranks: tuple[Rank, ...]) -> tuple[int, ...]:
     on_node = sum(each.node == rank.node for each in ranks)
     if len(cores) not in (wanted, wanted * on_node):
         raise PlanError(
-            f"Rank {rank.rank} should have {wanted} core(s), but Slurm has bound it to cores "
+            f"Rank {rank.rank} should have {counted(wanted, 'core')}, but Slurm has bound it to cores "
             f'{show_cores(tuple(cores))}. Correct the slots in the site file, or set slurm.binding = "plan" there.'
         )
     first = 0 if len(cores) == wanted else rank.rank_of_node * wanted

@@ -24,7 +24,7 @@ def faster_form(model: nn.Module, settings: TrainConfig) -> nn.Module:
 
 
 def image_layout(settings: TrainConfig) -> torch.memory_format:
-    """The order in which images and convolution weights lie in memory."""
+    """The order in which images and convolution weights are stored."""
     assert settings.memory_format is not None, "the plan has filled it in"
     return torch.channels_last if settings.memory_format == "channels-last" else torch.contiguous_format
 

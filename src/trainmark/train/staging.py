@@ -71,7 +71,7 @@ def _wait_for_all_nodes(record: JobRecord, attempt: AttemptFolder) -> None:
     """
     for first in (rank.rank for rank in record.job.ranks if rank.rank_of_node == 0):
         mark = attempt.staged(first)
-        told: dict[str, Any] = read_late(partial(read_json, mark), attempt.path, math.inf, POLL_S)
-        if told["error"] is not None:
+        outcome: dict[str, Any] = read_late(partial(read_json, mark), attempt.path, math.inf, POLL_S)
+        if outcome["error"] is not None:
             time.sleep(PATIENCE_S)
-            raise StorageError(f"Rank {first} could not stage the samples of its node: {told['error']}")
+            raise StorageError(f"Rank {first} could not stage the samples of its node: {outcome['error']}")

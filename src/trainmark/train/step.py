@@ -79,5 +79,5 @@ class CapturedStep:
             self._loss = self._eager(self._inputs, self._targets)
 
     def _baked_in(self) -> tuple[float, ...]:
-        """What a captured graph cannot be told anew."""
+        """What a captured graph cannot take as a new value."""
         return tuple(group.get("weight_decay", 0.0) for group in self._optimizer.param_groups)

@@ -1,4 +1,4 @@
-"""The utilisation of a node over time: the first rank there samples it in a thread of its own, a line a sample."""
+"""The utilisation of a node over time: the first rank there samples it in a thread of its own, one line per sample."""
 
 import sys
 import threading
@@ -93,7 +93,7 @@ def sample_usage(record: JobRecord, rank: Rank, attempt: AttemptFolder) -> Calla
 
 
 def watched_of(peers: list[Rank], attempt: AttemptFolder) -> Watched:
-    """Cores, processes and accelerators of a node's ranks: as they told, since a scheduler may have chosen others."""
+    """Cores, processes and accelerators of a node's ranks: as reported, since a scheduler may have chosen others."""
     cores: set[int] = set()
     pids, accelerators = [], []
     for peer in peers:

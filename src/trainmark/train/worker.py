@@ -62,7 +62,9 @@ def _parse(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m trainmark.train.worker", description=__doc__)
     parser.add_argument("job", type=Path, help="the member's job.json")
     parser.add_argument(
-        "--rank", required=True, help="which rank of the member this process is: a number, or who tells it: slurm, mpi"
+        "--rank",
+        required=True,
+        help="which rank of the member this process is: a number, or the program that assigns it: slurm, mpi",
     )
     parser.add_argument("--attempt", type=int, required=True, help="which try at the member this is, from 1")
     parser.add_argument("--wait-for-start", action="store_true", help="wait until the launcher names the moment")
@@ -90,7 +92,7 @@ def _end(error: BaseException, log: EventLog | None, mark: Path | None) -> None:
         if log is not None:
             log.write("failed", error=message, type=type(error).__name__, traceback=text)
         sys.stderr.flush()
-    except OSError:  # the disk is full or gone; the exit code still tells
+    except OSError:  # the disk is full or gone; the exit code still says so
         pass
     os._exit(code)
 

@@ -20,7 +20,7 @@ def compute(measured: Measured) -> Metric:
         return unavailable(UNIT, BETTER, f"train.parallel={measured.config.train.parallel} has no pipeline")
     epochs = [stop for member in measured.finished for stop in member.of_all_ranks("epoch_stop")]
     if any(stop.get("bubble_share") is None for stop in epochs):
-        return unavailable(UNIT, BETTER, "the workers could not tell waiting from computing")
+        return unavailable(UNIT, BETTER, "waiting cannot be separated from computing")
     shares = np.array([stop["bubble_share"] for stop in epochs])
     return Metric(
         value=float(shares.mean()),

@@ -1,4 +1,4 @@
-"""The share of training time by which communication among a member's workers lengthened their steps."""
+"""The share of training time by which communication among workers lengthened the steps."""
 
 import numpy as np
 
@@ -13,13 +13,13 @@ NEEDS = "epochs"
 
 
 def compute(measured: Measured) -> Metric:
-    """The share of training time by which communication among a member's workers lengthened their steps."""
+    """The share of training time by which communication among workers lengthened the steps."""
     if reason := no_exchange(measured):
         return unavailable(UNIT, BETTER, reason)
     epochs = [stop for member in measured.finished for stop in member.of_all_ranks("epoch_stop")]
     unknown = [stop for stop in epochs if stop.get("waited_s") is None]
     if unknown:
-        reason = unknown[0].get("waited_reason", "the workers could not tell waiting from computing")
+        reason = unknown[0].get("waited_reason", "waiting cannot be separated from computing")
         return unavailable(UNIT, BETTER, reason)
     shares = np.array([stop["waited_s"] / stop["epoch_s"] for stop in epochs])
     return Metric(

@@ -12,7 +12,7 @@ BETTER: Better = "higher"
 
 
 def compute(measured: Measured) -> Metric:
-    """The share of training time in which the members' accelerators ran a kernel, as NVIDIA's driver tells it."""
+    """The share of training time in which the members' accelerators ran a kernel, as NVIDIA's driver reports it."""
     busy = _mean("utilisation")
     return UsageMetric(UNIT, BETTER, "accelerators", busy, _mean_accelerator, _figures).compute(measured)
 

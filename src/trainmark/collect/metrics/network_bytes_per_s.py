@@ -1,4 +1,4 @@
-"""The bytes per second of training that a member's node receives and sends, whoever's they are."""
+"""The bytes per second of training that a member's node receives and sends, for all processes."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ BETTER: Better = "neither"
 
 
 def compute(measured: Measured) -> Metric:
-    """The bytes per second of training that a member's node receives and sends, whoever's they are."""
+    """The bytes per second of training that a member's node receives and sends, for all processes."""
     both = _rate("received", "sent")
     return UsageMetric(UNIT, BETTER, "network", both, _mean_of_nodes, _figures).compute(measured)
 

@@ -21,7 +21,7 @@ def compute(measured: Measured) -> Metric:
         coefficient = quality_coefficient(quality.value, evaluate.target_quality, evaluate.exponent)
         value = vflops_score(speed.value, quality.value, evaluate.target_quality, evaluate.exponent)
     except OverflowError:
-        return unavailable(UNIT, BETTER, "(quality / target)^exponent is too large to be a weight")
+        return unavailable(UNIT, BETTER, "(quality / target)^exponent overflows")
     return Metric(
         value=value,
         unit=UNIT,

@@ -72,7 +72,7 @@ class Grid:
         )
 
     def box(self, south: float, north: float, west: float, east: float) -> Box:
-        """The pixels that hold a region; what lies beyond the edge of the image is cut off, never its middle."""
+        """The pixels that hold a region; what is beyond the edge of the image is cut off, never its middle."""
         turns = 360 * math.floor((west + east) / 2 / 360)
         ymin = max(0, math.floor((south + 90) / self.degrees_per_row))
         ymax = min(self.height, math.ceil((north + 90) / self.degrees_per_row))

@@ -10,7 +10,7 @@ from trainmark.data.climate.channels import AT, ATMOSPHERIC_RIVER
 from trainmark.data.climate.grid import Array, Box, Grid
 from trainmark.data.climate.life import Life
 
-FAINT_SHARE = 0.35  # of its peak, below which nobody would draw a box
+FAINT_SHARE = 0.35  # of its peak, below which no box is drawn
 SHARES = np.linspace(0, 1, 25)  # of the way from foot to head, where the box is measured
 
 Line = NDArray[np.float64]  # a value for each point along the river

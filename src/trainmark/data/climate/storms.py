@@ -11,7 +11,7 @@ from trainmark.data.climate.life import Life
 
 NAMED_STORM_M_S = 17.5  # 34 knots: from this wind on a tropical depression is a tropical storm
 FAINT_TROPICAL_M_S = 8.0
-FAINT_EXTRATROPICAL_SHARE = 0.35  # of its peak, below which nobody would draw a box
+FAINT_EXTRATROPICAL_SHARE = 0.35  # of its peak, below which no box is drawn
 WINDOW_RADII = 2.2  # beyond, a storm changes nothing that can be seen
 
 

@@ -61,7 +61,7 @@ def _dataset(file: Any, name: str) -> Any:
 
 
 def _size(file: Any) -> tuple[int, ...] | None:
-    """Height and width of the images, where they can be told."""
+    """Height and width of the images, if they can be read."""
     images = _dataset(file, "images")
     return None if images is None or len(images.shape) != 4 else tuple(images.shape[2:])
 

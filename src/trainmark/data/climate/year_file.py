@@ -12,10 +12,10 @@ from trainmark.data.climate.grid import Array
 from trainmark.data.split import Raw
 from trainmark.spec.errors import DataError
 
-SOURCE = "source"  # the attribute that tells where a file comes from
+SOURCE = "source"  # the attribute that says where a file comes from
 SIMULATED = "simulated by trainmark: neither an observation nor a climate model's output"
 
-# What h5py raises for files that are damaged, by where the damage lies.
+# What h5py raises for files that are damaged, by where the damage is.
 DAMAGE = (OSError, RuntimeError, KeyError, ValueError, TypeError, AttributeError)
 
 

@@ -110,7 +110,7 @@ class Cifar10:
     def _root(self) -> Path:
         if self.settings.path is None:
             raise ConfigError(
-                "Nobody said where CIFAR-10 lies. Choose --set data.path=DIR, which holds data_batch_1.bin."
+                "data.path is not set: CIFAR-10 needs one. Choose --set data.path=DIR, which holds data_batch_1.bin."
             )
         return Path(self.settings.path)
 

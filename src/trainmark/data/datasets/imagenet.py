@@ -1,4 +1,4 @@
-"""ImageNet as its files lie after unpacking: train/<class>/*.JPEG and val/<class>/*.JPEG, decoded as they are read."""
+"""ImageNet as unpacked: train/<class>/*.JPEG and val/<class>/*.JPEG, decoded as they are read."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -32,7 +32,7 @@ class ImagenetSettings(StrictSection):
 
 
 class Imagenet:
-    """ImageNet as its files lie after unpacking: train/<class>/*.JPEG and val/<class>/*.JPEG."""
+    """ImageNet as unpacked: train/<class>/*.JPEG and val/<class>/*.JPEG."""
 
     Settings = ImagenetSettings
 
@@ -100,7 +100,7 @@ class Imagenet:
     def _root(self) -> Path:
         if self.settings.path is None:
             raise ConfigError(
-                "Nobody said where ImageNet lies. Choose --set data.path=DIR, which holds train/ and val/."
+                "data.path is not set: ImageNet needs one. Choose --set data.path=DIR, which holds train/ and val/."
             )
         return Path(self.settings.path)
 

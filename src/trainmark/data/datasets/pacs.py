@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 from itertools import product
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from pydantic import Field
@@ -44,7 +44,7 @@ class PacsSettings(StrictSection):
     )
     num_train: int = Field(700, ge=1, le=MOST_SAMPLES, description="training images that are made")
     num_eval: int = Field(140, ge=1, le=MOST_SAMPLES, description="validation images that are made, and sketches")
-    seed: int = Field(1, ge=0, description="seed of the images that are made, and of a split that no file tells")
+    seed: int = Field(1, ge=0, description="seed of the images that are made, and of a split that no file lists")
 
 
 class Pacs:
@@ -63,6 +63,10 @@ class Pacs:
         if self.settings.path is None:
             return self.settings.num_train if split == "train" else self.settings.num_eval
         return len(self._files(self._part(split)))
+
+    def num_stored(self) -> int:
+        """How many images all parts have, also those that these settings do not use."""
+        return sum(len(self._files(part)) for part in get_args(Part))
 
     @property
     def made_bytes(self) -> int:
@@ -135,7 +139,7 @@ class Pacs:
     def _root(self) -> Path:
         if self.settings.path is None:
             raise ConfigError(
-                "Nobody said where PACS lies. Choose --set data.path=DIR, which holds the domains' folders."
+                "data.path is not set: PACS needs one. Choose --set data.path=DIR, which holds the domains' folders."
             )
         return Path(self.settings.path)
 
@@ -147,7 +151,7 @@ class Pacs:
             self._found[part] = self._find(part)
             if not len(self._found[part]):
                 raise DataError(
-                    f"{self._root} holds no images to be used for {part}. `trainmark data check` tells more."
+                    f"{self._root} holds no images to be used for {part}. `trainmark data check` says more."
                 )
         return self._found[part]
 

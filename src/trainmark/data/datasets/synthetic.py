@@ -1,4 +1,4 @@
-"""Random images of any shape, made once on the device: for throughput only, there is nothing to be learned."""
+"""Random images of any shape, made once on the device: for throughput only; quality is not measured."""
 
 from pydantic import Field
 
@@ -20,7 +20,7 @@ class SyntheticSettings(StrictSection):
 
 
 class Synthetic:
-    """Random images of any shape, made once on the device: for throughput only, there is nothing to be learned."""
+    """Random images of any shape, made once on the device: for throughput only; quality is not measured."""
 
     Settings = SyntheticSettings
     is_synthetic = True

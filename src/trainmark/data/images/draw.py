@@ -32,7 +32,7 @@ class Figure:
 
 
 def figure_of(label: int) -> Figure:
-    """The figure of a class; the hue tells any number of classes apart, the lobes the first seven."""
+    """The figure of a class; hues differ for any number of classes, lobes for the first seven."""
     return Figure(lobes=2 + label % FORMS, hue=(label * GOLDEN) % 1.0)
 
 

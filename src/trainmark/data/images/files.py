@@ -14,7 +14,7 @@ from trainmark.spec.errors import DataError
 
 SUFFIXES = (".jpeg", ".jpg", ".png")
 WHOLE_FILES = 16  # of which the fingerprint takes the bytes
-HOW_TO_FIND_ALL = "List every bad file with `trainmark data check`, then mend or remove them."
+HOW_TO_FIND_ALL = "List every bad file with `trainmark data check`, then repair or remove them."
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Which samples are held out where nobody has said so: the same share of every group, drawn from a seed."""
+"""Which samples are held out where no file lists them: the same share of every group, drawn from a seed."""
 
 from collections.abc import Sequence
 from fractions import Fraction

@@ -103,7 +103,7 @@ def _locked(folder: Path) -> Iterator[None]:
 
 def _remove_remains(folder: Path) -> None:
     """What is to be replaced is gone, and half-written packs whose writers have died; others are being written."""
-    for useless in (folder, unfinished_folder(folder)):  # we hold the lock: nobody writes there
+    for useless in (folder, unfinished_folder(folder)):  # we hold the lock: no other process writes there
         shutil.rmtree(useless, ignore_errors=True)
     for remains in folder.parent.glob(f".*{UNFINISHED}"):
         lock = remains.with_name(f"{remains.name.removesuffix(UNFINISHED)}.lock")

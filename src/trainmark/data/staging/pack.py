@@ -27,7 +27,7 @@ class BrokenPackError(Exception):
 
 @dataclass(frozen=True)
 class PackFolder:
-    """Where each file of a pack lies."""
+    """The files of a pack."""
 
     path: Path
 
@@ -112,7 +112,7 @@ class Pack:
         return done
 
     def _damaged(self, index: int, what: str) -> DataError:
-        with suppress(OSError):  # without its record nobody uses the pack again
+        with suppress(OSError):  # without its record the pack is not used again
             self.folder.complete.unlink()
         return DataError(
             f"{self.folder.samples} on {socket.gethostname()}, sample {index}: {what}. The next attempt stages the "

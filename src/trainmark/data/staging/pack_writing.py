@@ -28,12 +28,12 @@ UNFINISHED = ".unfinished"
 
 
 def unfinished_folder(folder: Path) -> Path:
-    """Where a pack lies while it is written; what is found there under its lock was left by a writer that died."""
+    """The folder of a pack while it is written; what is found there under its lock was left by a writer that died."""
     return folder.with_name(f".{folder.name}{UNFINISHED}")
 
 
 def unwatched(done: int, total: int) -> None:
-    """Progress that nobody follows."""
+    """Progress that is not shown."""
 
 
 def write_pack(split: StoredSplit, wanted: Selection, folder: Path, progress: Progress) -> None:

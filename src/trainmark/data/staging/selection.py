@@ -25,9 +25,9 @@ class Selection:
     @property
     def pack_name(self) -> str:
         """The same for the same samples of the same data, on any node and in any run."""
-        told = f"{FORMAT} {self.fingerprint} {len(self.needed)} ".encode() + np.packbits(self.needed).tobytes()
+        key = f"{FORMAT} {self.fingerprint} {len(self.needed)} ".encode() + np.packbits(self.needed).tobytes()
         plain = self.dataset.rpartition(":")[2]  # a plug-in's own code is named by its module, too
-        return f"{plain}-{hashlib.blake2b(told, digest_size=8).hexdigest()}"
+        return f"{plain}-{hashlib.blake2b(key, digest_size=8).hexdigest()}"
 
     def of_all(self) -> "Selection":
         """All samples of the same data."""

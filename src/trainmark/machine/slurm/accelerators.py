@@ -18,7 +18,7 @@ WITHOUT_BF16 = re.compile(
 
 @dataclass(frozen=True)
 class Accelerators:
-    """Accelerators of one kind on a node; `sockets` are those that they are attached to, if Slurm was told."""
+    """Accelerators of one kind on a node; `sockets` are those that they are attached to, if Slurm knows."""
 
     type: str | None
     number: int
@@ -32,7 +32,7 @@ class Accelerators:
 
     @property
     def has_bf16(self) -> bool:
-        """Whether they compute in bf16, as far as their type tells."""
+        """Whether they compute in bf16, as far as their type says."""
         return not WITHOUT_BF16.search((self.type or "").lower())
 
 

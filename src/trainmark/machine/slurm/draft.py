@@ -12,6 +12,7 @@ from trainmark.machine.slurm.settings import SlurmSettings, read_settings
 from trainmark.spec.errors import PlanError
 from trainmark.spec.site import Site
 from trainmark.spec.slurm_site import SlurmSite
+from trainmark.spec.units import counted
 from trainmark.spec.words import FOLDER, PLAIN
 
 ALONE = "To describe this machine alone: trainmark machine --draft-site --no-slurm."
@@ -121,11 +122,11 @@ def _left_out(nodes: tuple[SlurmNode, ...], alike: list[AlikeNodes]) -> list[str
     ]
     placed = sum(len(each.up) + len(each.out) for each in alike)
     if placed < len(nodes):
-        notes.append(f"Left out: {len(nodes) - placed} node(s) in no partition that takes your jobs.")
+        notes.append(f"Left out: {counted(len(nodes) - placed, 'node')} in no partition that takes your jobs.")
     return notes
 
 
 def _no_nodes(nodes: tuple[SlurmNode, ...], out: list[SlurmNode]) -> str:
     states = f" ({count_states(tuple(out))})" if out else ""
-    what = f"none of {len(nodes)} node(s) takes jobs now{states}" if nodes else "no node is shown to you"
+    what = f"none of {counted(len(nodes), 'node')} takes jobs now{states}" if nodes else "no node is shown to you"
     return f"A site cannot be drafted: {what}. Try again when `sinfo` shows nodes that are idle or in use. {ALONE}"

@@ -94,7 +94,7 @@ def _reserved_cores(record: dict[str, str], threads: int) -> frozenset[int]:
 
 
 def _memory_mib(record: dict[str, str]) -> int | None:
-    """RealMemory without what the system keeps; 1 is what Slurm says of a node whose memory nobody configured."""
+    """RealMemory without what the system keeps; 1 is what Slurm says of a node whose memory is not configured."""
     memory = number_of(record, "RealMemory") or 1
     left = memory - (number_of(record, "MemSpecLimit") or 0)
     return left if memory > 1 and left > 0 else None

@@ -8,7 +8,7 @@ from trainmark.machine.slurm.nodes import SlurmNode
 from trainmark.machine.slurm.partitions import SlurmPartition
 from trainmark.machine.slurm.settings import SlurmSettings
 from trainmark.machine.slurm.slots import is_flat, numbering_is_known
-from trainmark.spec.units import show_duration
+from trainmark.spec.units import counted, show_duration
 
 MOST_FEATURES = 8
 MOST_LETTERS_OF_NAMES = 200
@@ -94,7 +94,7 @@ def _whole_nodes(alike: AlikeNodes, settings: SlurmSettings) -> str:
 
 def _max_nodes(alike: AlikeNodes) -> str:
     limit = alike.partition.max_nodes
-    return f"A job may have {limit} node(s) at most." if limit is not None and limit < len(alike.up) else ""
+    return f"A job may have {counted(limit, 'node')} at most." if limit is not None and limit < len(alike.up) else ""
 
 
 def _features(alike: AlikeNodes) -> str:

@@ -37,7 +37,7 @@ def cores_by_socket(node: SlurmNode, here: Topology | None) -> tuple[tuple[int, 
 
 
 def is_flat(node: SlurmNode) -> bool:
-    """Whether Slurm was only told how many CPUs the node has: it then takes each for a socket."""
+    """Whether Slurm only knows how many CPUs the node has: it then takes each for a socket."""
     return node.cores_per_socket == 1 and node.sockets > 2
 
 

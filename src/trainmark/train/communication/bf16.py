@@ -7,5 +7,5 @@ from trainmark.train.communication.wire import Cast
 
 
 def build(settings: TrainConfig) -> Cast:
-    """Brain floating point: two bytes a value, 8 bits of significand, the range of fp32."""
+    """Brain floating point: two bytes per value, 8 bits of significand, the range of fp32."""
     return Cast(torch.bfloat16, tolerance=2**-8)

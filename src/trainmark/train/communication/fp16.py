@@ -7,5 +7,5 @@ from trainmark.train.communication.wire import Cast
 
 
 def build(settings: TrainConfig) -> Cast:
-    """Half precision: two bytes a value, 11 bits of significand, values up to 65504."""
+    """Half precision: two bytes per value, 11 bits of significand, values up to 65504."""
     return Cast(torch.float16, tolerance=2**-11)

@@ -7,5 +7,5 @@ from trainmark.train.communication.wire import Cast
 
 
 def build(settings: TrainConfig) -> Cast:
-    """Single precision: four bytes a value, nothing is lost."""
+    """Single precision: four bytes per value, lossless."""
     return Cast(torch.float32, tolerance=2**-24)

@@ -10,7 +10,7 @@ LARGEST = 127
 
 
 class Int8:
-    """Eight-bit integers: one byte a value, one fp32 scale a message, with error feedback; sums are taken in fp32."""
+    """Eight-bit integers: one byte per value, one fp32 scale per message, with error feedback; sums are in fp32."""
 
     tolerance = 0.5 / LARGEST
     dtype = None

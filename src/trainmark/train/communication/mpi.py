@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from mpi4py import MPI
 
 # Memory that ranks of a node share, and networks that the kernel does not see: no TCP socket counts these bytes.
-UNSEEN = "MPI moves gradients through shared memory or its own network code, where nobody counts their bytes"
+UNSEEN = "MPI moves gradients through shared memory or its own network code, where bytes are not counted"
 
-# Open MPI waits by asking again and again, on the very core that computes the next gradients: half of it is lost. Told
+# Open MPI waits by asking again and again, on the very core that computes the next gradients: half of it is lost. Asked
 # to yield, it leaves the core to the backward pass. A user's own choice stands.
 YIELD = ("OMPI_MCA_mpi_yield_when_idle", "1")
 
@@ -73,7 +73,7 @@ def _initialise() -> None:
 
 
 def _sum(world: "MPI.Intracomm", values: Tensor, writer: Writer) -> None:
-    """The values are the sum over all workers. They lie in memory as they travel, so there is nothing to write."""
+    """The values are the sum over all workers. They travel as they are stored, so there is nothing to write."""
     from mpi4py import MPI
 
     world.Allreduce(MPI.IN_PLACE, values.numpy(), op=MPI.SUM)

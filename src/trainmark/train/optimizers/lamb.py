@@ -25,7 +25,7 @@ class Lamb(torch.optim.Optimizer):
     """w -= rate·trust·u; u = m̂ / (√v̂ + ε) + decay·w; trust = ‖w‖ / ‖u‖, and 1 where a norm is 0."""
 
     def __init__(self, groups: list[dict[str, Any]], rate: float, beta1: float, beta2: float, epsilon: float) -> None:
-        # "capturable" tells torch to load `step` onto the parameter's device, where it is counted.
+        # "capturable" makes torch load `step` onto the parameter's device, where it is counted.
         defaults = {"lr": rate, "beta1": beta1, "beta2": beta2, "epsilon": epsilon, "capturable": True}
         super().__init__(groups, defaults)
         for group in self.param_groups:

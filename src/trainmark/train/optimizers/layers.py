@@ -1,11 +1,14 @@
 """Layers as lars and lamb see them: which parameters they adapt, and norms of whole tensors, sharded or not."""
 
+import sys
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import torch
 from torch import Tensor, nn
-from torch.distributed.tensor import DTensor, Partial, Replicate
+
+if TYPE_CHECKING:
+    from torch.distributed.tensor import DTensor
 
 
 def layer_groups(parameters: Iterable[nn.Parameter], weight_decay: float) -> list[dict[str, Any]]:
@@ -19,7 +22,7 @@ def layer_groups(parameters: Iterable[nn.Parameter], weight_decay: float) -> lis
 
 def own_parts(tensors: Iterable[Tensor | None]) -> list[Tensor]:
     """What this worker holds of each tensor that exists, as plain tensors that share its memory."""
-    return [each.to_local() if isinstance(each, DTensor) else each for each in tensors if each is not None]
+    return [each.to_local() if _is_shard(each) else each for each in tensors if each is not None]
 
 
 def widened(tensors: Sequence[Tensor]) -> list[Tensor]:
@@ -31,8 +34,10 @@ def whole_norms(parts: list[Tensor], parameters: Sequence[nn.Parameter]) -> Tens
     """The L2 norms, in float32, of tensors sharded like `parameters`, of which this worker holds `parts`."""
     norms = torch.stack(torch._foreach_norm(parts, 2, torch.float32))
     first = parameters[0]
-    if not isinstance(first, DTensor):
+    if not _is_shard(first):
         return norms
+    from torch.distributed.tensor import DTensor, Partial, Replicate
+
     # ‖w‖² = Σ over shards of ‖shard‖², one all-reduce for all; a mesh dimension that holds copies adds nothing.
     placements = [Partial() if each.is_shard() else Replicate() for each in first.placements]
     return DTensor.from_local(norms.square(), first.device_mesh, placements).full_tensor().sqrt()
@@ -40,4 +45,10 @@ def whole_norms(parts: list[Tensor], parameters: Sequence[nn.Parameter]) -> Tens
 
 def is_sharded(parameters: Sequence[nn.Parameter]) -> bool:
     """Whether the workers hold shards of these parameters."""
-    return any(isinstance(each, DTensor) for each in parameters)
+    return any(_is_shard(each) for each in parameters)
+
+
+def _is_shard(tensor: Tensor) -> TypeGuard["DTensor"]:
+    """Whether a tensor is a DTensor; loading that module takes most of a second, and who shards has loaded it."""
+    loaded = sys.modules.get("torch.distributed.tensor")
+    return loaded is not None and isinstance(tensor, loaded.DTensor)

@@ -1,4 +1,4 @@
-"""Data parallelism: every worker has the whole model and its own samples; gradients are joined."""
+"""Data parallelism: every worker has the whole model and its own samples; gradients are reduced."""
 
 from contextlib import nullcontext
 from typing import Any
@@ -15,7 +15,7 @@ from trainmark.train.speed import faster_form
 
 
 def build(model: nn.Module, parts: Parts) -> Parallelism:
-    """Data parallelism: every worker has the whole model and its own samples; gradients are joined."""
+    """Data parallelism: every worker has the whole model and its own samples; gradients are reduced."""
     if parts.settings.batch_norm == "synchronised":
         model = synchronise(model, parts.replicas)
     return DataParallel(model, parts)

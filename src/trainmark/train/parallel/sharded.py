@@ -18,7 +18,7 @@ from trainmark.train.parallelism import Parallelism, Parts
 
 
 def build(model: nn.Module, parts: Parts) -> Parallelism:
-    """Sharded data parallelism (FSDP): weights, gradients and optimizer state are cut up over the workers."""
+    """Sharded data parallelism (FSDP): weights, gradients and optimizer state are sharded over the workers."""
     if parts.workers.size == 1:
         return data.build(model, parts)
     if parts.settings.batch_norm == "synchronised":
@@ -49,7 +49,7 @@ class Sharded:
         self._collectives = (_Timed(DefaultAllGather()), _Timed(DefaultReduceScatter()))
         assert parts.workers.group is not None
         mesh = DeviceMesh.from_group(parts.workers.group, parts.workers.device.type)
-        # FSDP cuts rows, so weights lie in rows; convolutions follow the layout of the images all the same.
+        # FSDP cuts rows, so weights are stored in rows; convolutions follow the layout of the images all the same.
         model = model.to(memory_format=torch.contiguous_format).train()  # type: ignore[call-overload]
         for unit in (*model.children(), model):
             if any(True for _ in unit.parameters()):

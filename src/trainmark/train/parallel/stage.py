@@ -14,7 +14,7 @@ from trainmark.train.stopwatch import Stopwatch
 
 
 class Boundary(NamedTuple):
-    """What crosses between two stages for one sample. It travels flat, in the order in which it lies in memory."""
+    """What crosses between two stages for one sample. It travels flat, in the order of its memory."""
 
     shape: tuple[int, ...]
     dtype: torch.dtype

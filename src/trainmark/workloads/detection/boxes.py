@@ -31,7 +31,7 @@ def _shared_length(first: Tensor, second: Tensor, axis: int) -> Tensor:
 
 
 def clip(boxes: Tensor, height: int, width: int) -> Tensor:
-    """What of each box lies inside the image."""
+    """The part of each box inside the image."""
     y, x = boxes[..., 0::2].clamp(0, height), boxes[..., 1::2].clamp(0, width)
     return torch.stack([y, x], dim=-1).flatten(-2)
 

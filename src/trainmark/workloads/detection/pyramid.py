@@ -1,4 +1,4 @@
-"""Feature pyramid (Lin et al. 2017): features of all stages with the same channels, each told what coarser ones see."""
+"""Feature pyramid (Lin et al. 2017): features of all stages with the same channels, each with what coarser ones see."""
 
 from collections.abc import Sequence
 

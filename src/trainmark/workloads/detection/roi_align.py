@@ -58,7 +58,7 @@ def _shapes(features: Sequence[Tensor]) -> Tensor:
 
 
 def _read(low: Tensor, high: Tensor, cells: Tensor, bins: int) -> _Axis:
-    """Samples evenly spaced from `low` to `high`; each lies between two of so many cells.
+    """Samples evenly spaced from `low` to `high`; each is between two of so many cells.
 
     Beyond the outermost cells' centres it has their value, and 0 more than a cell beyond (torchvision's rule).
     """

@@ -10,7 +10,7 @@ def parse_shape(text: str, model: str) -> tuple[int, ...]:
     """(3, 224, 224) for `3x224x224`, if the model can take as many numbers and so small an image."""
     parts = text.lower().replace("×", "x").split("x")
     if not all(part.strip().isdecimal() and int(part) > 0 for part in parts):
-        raise ConfigError(f"'{text}' is no input shape. Write channels, height and width like this: 3x224x224.")
+        raise ConfigError(f"'{text}' is not an input shape. Write channels, height and width like this: 3x224x224.")
     shape = tuple(int(part) for part in parts)
     own = MODELS.constant(model, "INPUT_SHAPE")
     if own is not None and len(shape) != len(own):

@@ -67,7 +67,7 @@ def tensors_in(value: Any) -> Iterator[Tensor]:
 
 
 def storage_of(tensor: Tensor) -> int:
-    """Which memory a tensor lies in; its address would not tell, as shapes without values have none."""
+    """The memory of a tensor; not its address, as shapes without values have none."""
     storage: int = tensor.untyped_storage()._cdata
     return storage
 

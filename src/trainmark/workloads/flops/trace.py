@@ -27,7 +27,7 @@ class Trace:
 
 
 def top_layers(model: nn.Module) -> dict[str, nn.Module]:
-    """The layers that a model is told apart by: its children, or itself where it has none."""
+    """The layers by which a model is split: its children, or itself where it has none."""
     return dict(model.named_children()) or {type(model).__name__: model}
 
 

@@ -187,7 +187,7 @@ class DenseOutputs(NamedTuple):
 
     @classmethod
     def of(cls, images: Tensor, outputs: tuple[Tensor, ...], anchor_scale: float) -> "DenseOutputs":
-        """The dense part's outputs, told apart."""
+        """The dense part's outputs, by kind."""
         count = len(STRIDES)
         levels = outputs[:count]
         shapes = [(level.shape[2], level.shape[3]) for level in levels]

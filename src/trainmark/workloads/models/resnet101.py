@@ -13,10 +13,10 @@ BLOCKS_PER_STAGE = (3, 4, 23, 3)
 
 
 def build_v1(num_classes: int = 1000, channels: int = 3) -> nn.Module:
-    """ResNet-101 v1: a stage's stride lies in its first 1×1 convolution; 44.55 million parameters."""
+    """ResNet-101 v1: a stage's stride is in its first 1×1 convolution; 44.55 million parameters."""
     return residual_network(partial(bottleneck, stride_in_3x3=False), BLOCKS_PER_STAGE, num_classes, channels)
 
 
 def build_v1_5(num_classes: int = 1000, channels: int = 3) -> nn.Module:
-    """ResNet-101 v1.5: a stage's stride lies in its first 3×3 convolution; 44.55 million parameters."""
+    """ResNet-101 v1.5: a stage's stride is in its first 3×3 convolution; 44.55 million parameters."""
     return residual_network(partial(bottleneck, stride_in_3x3=True), BLOCKS_PER_STAGE, num_classes, channels)
