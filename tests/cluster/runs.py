@@ -13,6 +13,7 @@ from tests.waiting import PATIENCE_S, wait_until
 
 SITE = Path(__file__).with_name("site.toml")
 ONE_SLOT_SITE = Path(__file__).with_name("one-slot.toml")
+GPU_SITE = Path(__file__).with_name("two-gpus.toml")
 
 # Six epochs of about a second: long enough to be disturbed.
 MEDIUM = [

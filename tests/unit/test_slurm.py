@@ -1,5 +1,6 @@
 """The launcher `slurm` without a cluster: shapes, scripts, and what Slurm's answers mean."""
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -8,11 +9,12 @@ from hypothesis import strategies as st
 
 from tests.conftest import ROOT
 from trainmark.launch.slurm.ending import explain_end
-from trainmark.launch.slurm.judge import judge_count, judge_node, judge_silence
+from trainmark.launch.slurm.judge import judge_count, judge_node, judge_setup, judge_silence
 from trainmark.launch.slurm.launcher import SlurmLauncher
 from trainmark.launch.slurm.node_report import report
 from trainmark.launch.slurm.queue import find_job, parse_job, parse_queue
 from trainmark.launch.slurm.script import allocation_script, array_script, job_name, member_script
+from trainmark.launch.slurm.setup import explain_setup, setup_lines
 from trainmark.launch.slurm.shape import JobShape, check_shapes, shape_of_all, shape_of_member
 from trainmark.launch.slurm.submission import Submission, Task, read_submissions, write_submission
 from trainmark.launch.slurm.underway import Underway
@@ -118,13 +120,18 @@ def test_in_one_allocation_lanes_lie_on_their_own_nodes_and_members_of_a_lane_fo
     tasks = tuple(Task(record.job.member, 1) for record in jobs)
     script = allocation_script(jobs, Submission(1, tasks, is_array=False, job_id=None))
     steps = [line.split("/jobs/")[-1].strip() for line in script.splitlines() if "job.sh" in line]
+    assert [line.split()[0] for line in script.splitlines() if "job.sh" in line] == [
+        *("TRAINMARK_WAIT_FOR_START=1", "/bin/bash", "/bin/bash"),
+        *("TRAINMARK_WAIT_FOR_START=1", "/bin/bash", "/bin/bash"),
+    ]
     assert [step.split('"/')[1] for step in steps] == [
         *(f"{member:04d}/job.sh 1 --exact --relative=0 --mem=4096M" for member in (0, 2, 4)),
         *(f"{member:04d}/job.sh 1 --exact --relative=2 --mem=4096M" for member in (1, 3, 5)),
     ]
-    assert "trainmark.launch.start_gun /shared/runs/RUN 0:1 1:1 &" in script
-    assert "--wait-for-start" in member_script(jobs[1])
-    assert "--wait-for-start" not in member_script(jobs[2])
+    assert "trainmark.launch.start_gun /shared/runs/RUN 0:1 1:1\n) &" in script
+    # By hand there is nothing to wait for.
+    assert member_script(jobs[1]).count(" ${TRAINMARK_WAIT_FOR_START:+--wait-for-start}") == 1
+    assert member_script(jobs[1]).count("--wait-for-start") == 1
 
 
 def test_accelerators_are_asked_for_by_the_sites_name_and_left_to_slurm() -> None:
@@ -133,6 +140,17 @@ def test_accelerators_are_asked_for_by_the_sites_name_and_left_to_slurm() -> Non
     script = member_script(records(site, 1, 4)[0])
     assert "#SBATCH --gres=gpu:a100:4" in script
     assert "CUDA_VISIBLE_DEVICES" not in script
+
+
+def test_each_step_of_an_allocation_asks_for_the_accelerators_of_its_own_ranks_alone() -> None:
+    slots = tuple(Slot(cores=(i,), accelerator=i) for i in range(4))
+    site = Site(name="g", groups=(NodeGroup(count=2, slots=slots, gres="gpu:a100"),))
+    jobs = records(site, 4, 2, "launch.allocation=one")  # two members of two ranks on each of two nodes
+    tasks = tuple(Task(record.job.member, 1) for record in jobs)
+    assert "#SBATCH --gres=gpu:a100:4\n" in allocation_script(jobs, Submission(1, tasks, is_array=False, job_id=None))
+    for record in jobs:
+        assert " --gres=gpu:a100:2 " in member_script(record)
+    assert "--gres" not in member_script(records(CPU_SITE, 1, 1)[0])
 
 
 def test_slots_of_different_size_and_uneven_shares_are_refused() -> None:
@@ -261,6 +279,53 @@ def test_the_end_of_a_log_tells_of_a_program_that_could_not_start(job: Underway)
 
 
 @pytest.mark.parametrize(
+    ("setup", "code", "report"),
+    [
+        # The script goes on after a line that fails, and ends with one that ends it.
+        (
+            ("false && true", "echo no such module >&2; (exit 3)", "echo going on"),
+            0,
+            "3: ( exit 3 ); it printed: no such module",
+        ),
+        (("echo the licence has expired", "exit 4"), 4, "4: exit 4; it printed: the licence has expired"),
+        (("set -e", "echo stop >&2; false", "echo not reached"), 1, "1: false; it printed: stop"),
+        (("source lines.sh",), 0, "5: source lines.sh"),  # not what is inside
+        (("true", "trap 'echo mine' EXIT"), 0, None),
+    ],
+)
+def test_a_line_of_setup_that_fails_is_named_with_what_it_printed(
+    tmp_path: Path, setup: tuple[str, ...], code: int, report: str | None
+) -> None:
+    write_text(tmp_path / "lines.sh", "false\nreturn 5\n")
+    lines = [
+        f"folder={tmp_path}",
+        "exec >>job.log 2>&1",
+        *setup_lines(setup, at_exit='echo "$status" >"$folder/status"'),
+    ]
+    done = subprocess.run(["bash", "-c", "\n".join([*lines, "true"])], cwd=tmp_path, check=False)
+    assert done.returncode == code
+    assert (tmp_path / "status").exists() == (code != 0)
+    found = explain_setup(tmp_path / "job.log")
+    assert found == (None if report is None else f"setup failed with exit code {report} (log: {tmp_path / 'job.log'})")
+
+
+def test_a_member_that_never_began_fails_by_its_setup_and_one_that_began_does_not(job: Underway) -> None:
+    write_text(job.attempt.job_log, "no such module\ntrainmark: setup failed with exit code 1: module load x\n")
+    write_text(job.attempt.rank_log(0), "env: 'python9': No such file or directory\n")
+    write_text(job.attempt.status, "127")
+    job.state = QueueState("5_0", "FAILED", "n1")
+    said = f"setup failed with exit code 1: module load x; it printed: no such module (log: {job.attempt.job_log})"
+    assert explain_end(job) == ("failed", f"Slurm's job 5_0 on n1: it failed (FAILED); {said}")
+    write_text(job.attempt.rank_events(0), "")
+    assert "setup failed" not in (explain_end(job)[1] or "")
+
+
+def test_a_failing_line_of_setup_is_a_finding_of_preflight() -> None:
+    good, bad = judge_setup("group 1", None), judge_setup("group 1", "setup failed with exit code 1: module load x")
+    assert (good.verdict, bad.verdict, bad.found) == ("good", "warning", "setup failed with exit code 1: module load x")
+
+
+@pytest.mark.parametrize(
     ("status", "words"),
     [
         ("28", "; a rank ended: no space left where the run is stored; free some space or choose another --runs-dir"),
@@ -312,7 +377,12 @@ def test_a_member_has_ended_when_all_that_its_ranks_wrote_can_be_seen(
     assert not job.has_ended()  # a line that is cut off is not there yet
     write_text(job.attempt.rank_events(0), '{"kind": "memory"}\n{"kind": "finished", "wall_s": 1}\n')
     assert job.has_ended()
+    job.attempt.predictions.unlink()
+    assert not job.has_ended()
+    write_text(job.attempt.done, '{"predictions": false}')  # made-up data have none: nothing more will come
+    assert job.has_ended()
     job.attempt.rank_events(0).unlink()
+    assert not job.has_ended()
     clock[0] = 107.0  # whatever is missing now will not come any more
     assert job.has_ended()
 
@@ -378,13 +448,13 @@ def test_a_group_of_more_nodes_than_slurm_has_is_a_problem() -> None:
 
 
 def test_a_job_that_never_came_to_its_turn_is_a_warning_and_one_that_broke_a_problem() -> None:
-    waiting = judge_silence("group 1", "4", QueueState("4", "PENDING", "", "Priority"), "")
+    waiting = judge_silence("group 1", "4", QueueState("4", "PENDING", "", "Priority"), [])
     assert (waiting.verdict, waiting.found) == ("warning", "job 4 was still waiting (Priority)")
     broke = judge_silence(
         "group 1",
         "4",
         QueueState("4", "FAILED", "n1"),
-        "srun: error: n1: task 0: Exited with exit code 2\npython: not found\n",
+        ["srun: error: n1: task 0: Exited with exit code 2", "python: not found"],
     )
     assert (broke.verdict, broke.found) == ("problem", "job 4 ended (FAILED) without a report: python: not found")
 

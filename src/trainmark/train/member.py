@@ -46,7 +46,14 @@ def train_member(
     stop_sampling()
     barrier()
     if rank.rank == 0:
-        write_json(attempt.done, {"member": record.job.member, "attempt": attempt_number, "quality": quality})
+        has_predictions = attempt.predictions.exists()  # made-up data have none
+        done = {
+            "member": record.job.member,
+            "attempt": attempt_number,
+            "quality": quality,
+            "predictions": has_predictions,
+        }
+        write_json(attempt.done, done)
     leave_group()
 
 

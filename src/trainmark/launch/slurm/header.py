@@ -27,7 +27,7 @@ def header_lines(
         "cpus-per-task": shape.cores_per_rank,
         "threads-per-core": 1,  # cores of a plan are physical ones
         "mem": _memory(shape, group.memory_gib_per_slot),
-        "gres": f"{group.gres}:{shape.ranks_per_node}" if shape.has_accelerators else None,
+        "gres": accelerators_of_ranks(shape, group),
         # To the ranks of each step; an mpirun is told by the batch script.
         "signal": f"{'' if slurm.starter == 'srun' else 'B:'}USR2@{slurm.warn_before_limit_s}",
         "open-mode": "append",
@@ -52,3 +52,8 @@ def _memory(shape: JobShape, gib_per_slot: float | None) -> str | None:
 def memory_of_ranks(shape: JobShape, gib_per_slot: float | None) -> str | None:
     """What the ranks on a node need together, as Slurm writes it."""
     return None if gib_per_slot is None else f"{int(shape.ranks_per_node * gib_per_slot * MIB_PER_GIB)}M"
+
+
+def accelerators_of_ranks(shape: JobShape, group: NodeGroup) -> str | None:
+    """What the ranks on a node need together, as Slurm writes it: one for each."""
+    return f"{group.gres}:{shape.ranks_per_node}" if shape.has_accelerators else None

@@ -9,10 +9,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from trainmark.launch.blame import lines_with_words
 from trainmark.launch.commands import as_comment
 from trainmark.launch.slurm.header import escaped_output, header_lines
-from trainmark.launch.slurm.judge import judge_count, judge_node, judge_silence
+from trainmark.launch.slurm.judge import judge_count, judge_node, judge_setup, judge_silence
 from trainmark.launch.slurm.queue import last_word, reach_slurm, read_queue
+from trainmark.launch.slurm.setup import failed_setup, setup_lines
 from trainmark.launch.slurm.shape import JobShape
 from trainmark.machine.late_files import look_afresh
 from trainmark.machine.slurm.programs import SlurmRefusedError, call
@@ -63,9 +65,11 @@ def _group(
     job_id = job_id.strip().split(";")[0]
     say(f"{label}: job {job_id} submitted")
     answer = _wait(report, job_id, folder.name.removeprefix("."), patience_s)
+    printed = lines_with_words(folder / f"out-{number}")
+    if site.setup:
+        yield judge_setup(label, failed_setup(printed))
     if answer is None:
-        said = folder / f"out-{number}"
-        yield judge_silence(label, job_id, last_word(job_id), said.read_text() if said.exists() else "")
+        yield judge_silence(label, job_id, last_word(job_id), printed)
         call("scancel", "--quiet", job_id)
         return
     here = {
@@ -118,7 +122,7 @@ def preflight_script(site: Site, group: NodeGroup, token: Path, report: Path, *,
         "#!/bin/bash",
         *header_lines(site, group, shape, job_name=job_name, comment=None, minutes=MINUTES),
         as_comment(f"Preflight of site {site.name}."),
-        *site.setup,
+        *setup_lines(site.setup),
         shlex.join([*start, "--mpi=none", "--export=ALL", *words]),
     ]
     return "\n".join(lines) + "\n"
