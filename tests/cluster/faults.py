@@ -20,9 +20,16 @@ OUTCOMES = {
     "rank": Outcome(
         "a rank is killed (SIGKILL)",
         "failed",
-        "a rank was killed by signal 9 (SIGKILL)",
+        "rank 0 killed by signal 9 (SIGKILL)",
         "partial",
         "`resume` makes a new attempt from the last checkpoint",
+    ),
+    "one-of-two": Outcome(
+        "rank 1 of 2 is killed (SIGKILL)",
+        "failed",
+        "rank 1 killed by signal 9 (SIGKILL)",
+        "failed",
+        "the member's other ranks end too, and are not blamed; `resume` makes a new attempt",
     ),
     "scancel": Outcome(
         "a member's job is cancelled with `scancel`",

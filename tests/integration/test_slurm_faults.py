@@ -27,9 +27,10 @@ def check(outcome: Outcome, result: dict[str, Any], member: int) -> None:
         assert outcome.reason in hit["reason"]
 
 
-def send_signal(cluster: Cluster, run: ClusterRun, member: int, name: str) -> None:
-    """The first rank of the member gets a signal; its process number is that of its node's own namespace."""
-    started = run.wait_for("rank_started", member)
+def send_signal(cluster: Cluster, run: ClusterRun, member: int, name: str, rank: int = 0) -> None:
+    """A rank of the member gets a signal; its process number is that of its node's own namespace."""
+    run.wait_for("rank_started", member)
+    started = next(event for event in run.events(member, rank=rank) if event["kind"] == "rank_started")
     cluster.run_on(started["host"], "kill", f"-{name}", str(started["pid"]))
 
 
@@ -60,6 +61,18 @@ def test_a_killed_rank_and_a_node_set_down_cost_their_members_alone(cluster: Clu
         assert (member["attempts"], member["restarted"]) == (2 if hit else 1, hit)
     assert resumed["metrics"]["time_to_train_all_s"]["status"] == "unavailable"
     assert "several attempts" in resumed["metrics"]["time_to_train_all_s"]["reason"]
+
+
+def test_of_two_ranks_the_one_that_was_killed_is_blamed_by_srun_and_not_the_one_that_lost_it(
+    cluster: Cluster, start_on_cluster: Start
+) -> None:
+    run = start_on_cluster(*MEDIUM, "--members", "1", "--workers", "2")
+    run.wait_for("run_start")
+    send_signal(cluster, run, 0, "KILL", rank=1)
+    code, result, errors = run.end()
+    assert code == 1, errors
+    check(OUTCOMES["one-of-two"], result, 0)
+    assert result["state"] == OUTCOMES["one-of-two"].run
 
 
 def test_after_power_loss_a_second_attempt_follows_by_itself_but_not_after_scancel(
