@@ -1,6 +1,7 @@
 """The launcher `slurm` without a cluster: shapes, scripts, and what Slurm's answers mean."""
 
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,12 +13,14 @@ from trainmark.launch.slurm.ending import explain_end
 from trainmark.launch.slurm.judge import judge_count, judge_node, judge_setup, judge_silence
 from trainmark.launch.slurm.launcher import SlurmLauncher
 from trainmark.launch.slurm.node_report import report
-from trainmark.launch.slurm.queue import find_job, parse_job, parse_queue
-from trainmark.launch.slurm.script import allocation_script, array_script, job_name, member_script
+from trainmark.launch.slurm.preflight import preflight_script
+from trainmark.launch.slurm.queue import find_job, parse_job, parse_queue, submit
+from trainmark.launch.slurm.script import allocation_script, array_script, job_name, member_script, submission_script
 from trainmark.launch.slurm.setup import explain_setup, setup_lines
 from trainmark.launch.slurm.shape import JobShape, check_shapes, shape_of_all, shape_of_member
 from trainmark.launch.slurm.submission import Submission, Task, read_submissions, write_submission
 from trainmark.launch.slurm.underway import Underway
+from trainmark.machine.slurm.programs import SlurmUnreachableError
 from trainmark.plan.make import make_plan
 from trainmark.plan.resolve import Choices, parse_setting, read_site_file, resolve_config
 from trainmark.spec.errors import PlanError
@@ -219,6 +222,107 @@ def test_what_never_reached_slurm_was_no_try(tmp_path: Path, monkeypatch: pytest
     assert SlurmLauncher().adopt([record]) == []
     assert record.folder.num_attempts(0) == 0
     assert [each.gave_up for each in read_submissions(record.folder)] == [True]
+
+
+@pytest.mark.parametrize("record", ["", "{", "[]", '{"job_id": "7"}', '{"tasks": [{"member": 0}]}'])
+@pytest.mark.parametrize("allocation", ["per-member", "one"])
+def test_a_submission_whose_record_is_garbled_is_found_again_in_the_queue(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, allocation: str, record: str
+) -> None:
+    jobs = records(CPU_SITE, 3, 1, f"launch.allocation={allocation}", path=str(tmp_path))
+    folder, tasks = jobs[0].folder, (Task(0, 1), Task(1, 2), Task(2, 1))
+    sent = Submission(2, tasks, is_array=allocation == "per-member", job_id="7")
+    write_submission(folder, Submission(1, (Task(1, 1),), is_array=True, job_id="6"))
+    write_text(folder.submission_script(2), submission_script(jobs, sent))
+    write_text(folder.submission_record(2), record)
+    assert read_submissions(folder)[1] == replace(sent, job_id=None)
+    text = "6_0|FAILED|n1|submission-1|None\n" + (
+        "".join(f"7_{task}|RUNNING|n2|submission-2|None\n" for task in range(3))
+        if sent.is_array
+        else "7|RUNNING|n2|submission-2|None\n"
+    )
+    monkeypatch.setattr("trainmark.launch.slurm.launcher.read_queue", lambda name: parse_queue(text))
+    assert {member: job.state for member, job in SlurmLauncher().queue(folder).items()} == dict.fromkeys(
+        range(3), "RUNNING"
+    )
+    for member, attempt in tasks:
+        folder.attempt(member, attempt).path.mkdir(parents=True)
+    assert SlurmLauncher().adopt(jobs) == jobs
+    assert read_submissions(folder)[1] == sent  # the record is whole again
+
+
+def test_a_garbled_record_without_a_script_is_a_submission_that_slurm_never_saw(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    write_text(folder.submission_record(1), "")
+    assert read_submissions(folder) == [Submission(1, (), is_array=True, job_id=None)]
+
+
+def answers(monkeypatch: pytest.MonkeyPatch, **programs: str | Exception) -> list[str]:
+    """What Slurm's programs say; the calls come back."""
+    called: list[str] = []
+
+    def call(program: str, *words: str) -> str:
+        called.append(program)
+        answer = programs[program]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr("trainmark.launch.slurm.queue.call", call)
+    return called
+
+
+@pytest.mark.parametrize(
+    ("printed", "number"), [("12\n", "12"), ("12;alpha\n", "12"), ("Welcome!\nYour budget: 3 h\n12\n", "12")]
+)
+def test_the_number_of_a_job_is_read_from_what_sbatch_prints(
+    monkeypatch: pytest.MonkeyPatch, printed: str, number: str
+) -> None:
+    answers(monkeypatch, sbatch=printed)
+    assert submit(Path("out"), Path("job.sh")) == number
+
+
+@pytest.mark.parametrize(("printed", "said"), [("", "nothing"), ("Submitted batch job 7\n", "Submitted batch job 7")])
+def test_a_submission_of_which_sbatch_names_no_job_is_looked_for_and_else_fails_with_what_it_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, printed: str, said: str
+) -> None:
+    (record,) = records(CPU_SITE, 1, 1, path=str(tmp_path))
+    answers(monkeypatch, sbatch=printed, squeue="")
+    launcher = SlurmLauncher()
+    assert launcher.submit([record]) == [record]
+    assert launcher.num_running() == 0
+    assert launcher.broken == (f"Slurm refused the job: sbatch named no job, but ended well. It printed: {said}")
+    answers(monkeypatch, sbatch=printed, squeue="31_0|PENDING||submission-2|None\n")
+    assert SlurmLauncher().submit([record]) == [record]
+    assert read_submissions(record.folder)[1].job_id == "31"
+
+
+def test_a_submission_that_slurm_did_not_hear_is_tried_again_less_and_less_often(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = records(CPU_SITE, 1, 1, path=str(tmp_path))
+    called = answers(monkeypatch, sbatch=SlurmUnreachableError("away"), squeue="")
+    launcher, waits = SlurmLauncher(), []
+    for _ in range(12):
+        assert launcher.submit(jobs) == []
+        assert launcher.poll() == []
+        waits.append(launcher.poll_s)
+    assert (waits[0], waits[1], waits[-1]) == (0.75, 1.125, 15.0)
+    assert called.count("sbatch") == 12
+    assert jobs[0].folder.num_attempts(0) == 1
+
+
+def test_a_job_that_would_be_told_to_end_when_it_starts_is_refused() -> None:
+    config, plan = make_plan(resolve_config([parse_setting("launch.time_limit_minutes=2")]), CPU_SITE)
+    with pytest.raises(PlanError, match="end after 2 min, but ranks are told to end 120 s before that"):
+        SlurmLauncher().check(config, plan, CPU_SITE)
+    SlurmLauncher().check(resolve_config([parse_setting("launch.time_limit_minutes=3")]), plan, CPU_SITE)
+    patient = CPU_SITE.model_copy(update={"slurm": SlurmSite(time_limit_minutes=90, warn_before_limit_s=5400)})
+    with pytest.raises(PlanError, match="5400 s"):
+        SlurmLauncher().check(resolve_config([]), plan, patient)
+    # Preflight's job of five minutes is not told at all.
+    script = preflight_script(patient, patient.groups[0], Path("/token"), Path("/report"), job_name="p")
+    assert "--signal" not in script
 
 
 def test_local_storage_is_reported_as_a_run_would_find_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,9 @@
 from pathlib import Path
 
 from trainmark.launch.slurm.shape import JobShape
+from trainmark.spec.errors import PlanError
 from trainmark.spec.site import NodeGroup, Site
+from trainmark.spec.slurm_site import SlurmSite
 
 MIB_PER_GIB = 1024
 
@@ -13,6 +15,7 @@ def header_lines(
 ) -> list[str]:
     """What is asked of Slurm, one option a line."""
     slurm = site.slurm
+    is_warned = minutes is None or slurm.warn_before_limit_s < 60 * minutes  # preflight's job may be too short for it
     options = {
         "job-name": job_name,
         "comment": comment,
@@ -29,13 +32,23 @@ def header_lines(
         "mem": _memory(shape, group.memory_gib_per_slot),
         "gres": accelerators_of_ranks(shape, group),
         # To the ranks of each step; an mpirun is told by the batch script.
-        "signal": f"{'' if slurm.starter == 'srun' else 'B:'}USR2@{slurm.warn_before_limit_s}",
+        "signal": f"{'' if slurm.starter == 'srun' else 'B:'}USR2@{slurm.warn_before_limit_s}" if is_warned else None,
         "open-mode": "append",
     }
     lines = [f"#SBATCH --{name}={value}" for name, value in options.items() if value is not None]
     lines += ["#SBATCH --exclusive"] if shape.has_whole_nodes else []
     # A restart is a new attempt, with timings of its own; Slurm must not mix them.
     return [*lines, "#SBATCH --no-requeue", *(f"#SBATCH {option}" for option in slurm.options)]
+
+
+def check_time_limit(minutes: int | None, slurm: SlurmSite) -> None:
+    """Raises if the ranks of a job would be told to end as soon as it starts."""
+    if minutes is not None and slurm.warn_before_limit_s >= 60 * minutes:
+        raise PlanError(
+            f"Jobs end after {minutes} min, but ranks are told to end {slurm.warn_before_limit_s} s before that: they "
+            "would never train. Choose a longer time_limit_minutes, or a shorter slurm.warn_before_limit_s in the site "
+            "file."
+        )
 
 
 def escaped_output(path: Path) -> str:

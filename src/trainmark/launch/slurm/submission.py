@@ -1,10 +1,16 @@
 """Submission: what was given to sbatch together; recorded before, so that no job is ever unknown."""
 
+import re
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from trainmark.spec.files import read_json, write_json
 from trainmark.spec.run_folder import RunFolder
+
+# How the scripts of script.py name the tries that they hold.
+IN_ARRAY = re.compile(r"^members=\((?P<members>[\d ]*)\)\nattempts=\((?P<attempts>[\d ]*)\)$", re.MULTILINE)
+IN_ALLOCATION = re.compile(r"/(\d+)/job\.sh (\d+) ")
 
 
 class Task(NamedTuple):
@@ -54,10 +60,31 @@ def write_submission(folder: RunFolder, submission: Submission) -> None:
 
 
 def read_submissions(folder: RunFolder) -> list[Submission]:
-    """All of a run, oldest first."""
-    return [_read(number, read_json(folder.submission_record(number))) for number in folder.submission_numbers()]
+    """All of a run, oldest first; one whose record cannot be read is taken from its script, its job unknown."""
+    return [_read(folder, number) for number in folder.submission_numbers()]
 
 
-def _read(number: int, data: dict[str, Any]) -> Submission:
+def _read(folder: RunFolder, number: int) -> Submission:
+    try:
+        return _from_record(number, read_json(folder.submission_record(number)))
+    except (OSError, ValueError, LookupError, TypeError):
+        return _from_script(number, folder.submission_script(number))
+
+
+def _from_script(number: int, script: Path) -> Submission:
+    """What script.py wrote there; without a script nothing was submitted."""
+    try:
+        text = script.read_text(errors="replace")
+    except OSError:
+        return Submission(number, (), is_array=True, job_id=None)
+    if found := IN_ARRAY.search(text):
+        tries = list(zip(found["members"].split(), found["attempts"].split(), strict=False))
+    else:
+        tries = IN_ALLOCATION.findall(text)
+    tasks = tuple(Task(int(member), int(attempt)) for member, attempt in tries)
+    return Submission(number, tasks, is_array=found is not None, job_id=None)
+
+
+def _from_record(number: int, data: dict[str, Any]) -> Submission:
     tasks = tuple(Task(**task) for task in data["tasks"])
     return Submission(number, tasks, data["is_array"], data["job_id"], data["gave_up"])

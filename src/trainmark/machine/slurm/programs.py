@@ -28,6 +28,10 @@ class SlurmRefusedError(RunFailedError):
     """Slurm answered, and the answer is no."""
 
 
+class SlurmSilentError(SlurmRefusedError):
+    """sbatch ended well, but did not say which job it made: there may be one."""
+
+
 class SlurmUnreachableError(RunFailedError):
     """Slurm does not answer now; it may later."""
 
@@ -48,13 +52,13 @@ def call(*words: str) -> str:
         raise SlurmUnreachableError(f"{words[0]} did not answer within {TIMEOUT_S:.0f} s. Try again later.") from None
     if done.returncode == 0:
         return done.stdout
-    said = _in_one_line(done.stderr) or f"{words[0]} ended with exit code {done.returncode}"
+    said = in_one_line(done.stderr) or f"{words[0]} ended with exit code {done.returncode}"
     if any(word in said for word in PASSING):
         raise SlurmUnreachableError(said)
     raise SlurmRefusedError(said)
 
 
-def _in_one_line(text: str) -> str:
+def in_one_line(text: str) -> str:
     """What a program said, without its name and "error" before each line."""
     lines = [re.sub(r"^\s*\w+: (error|fatal): ", "", line).strip() for line in text.splitlines()]
     return "; ".join(dict.fromkeys(line for line in lines if line))
