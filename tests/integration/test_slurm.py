@@ -114,6 +114,7 @@ def test_members_that_wait_in_the_queue_say_why_and_are_stopped_by_cancel(
         wait_until(lambda: run.trainmark("status", "latest").stdout.count("PENDING (Resources)") > 0)
         members = json.loads(run.trainmark("status", "latest", "--json").stdout)["members"]
         assert [member["state"] for member in members] == ["queued", "queued"]
+        assert states(json.loads(run.trainmark("show", "latest", "--json").stdout)) == ["queued", "queued"]
         cancelled = run.trainmark("cancel", "latest")
         assert cancelled.returncode == 0, cancelled.stderr
         assert run.end()[0] == 130

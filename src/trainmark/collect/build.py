@@ -2,14 +2,17 @@
 
 import hashlib
 import json
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from trainmark.collect.measured import Measured, Member, read_measured
+from trainmark.collect.member_state import Outlook
 from trainmark.collect.warnings import find_warnings
 from trainmark.machine.claims import is_being_worked_on
 from trainmark.spec.config import RunConfig
 from trainmark.spec.files import read_json
 from trainmark.spec.plan import plan_as_json
+from trainmark.spec.queue import QueueState
 from trainmark.spec.registries import METRICS, QUALITIES
 from trainmark.spec.result import MemberResult, Metric, Result
 from trainmark.spec.run_folder import RunFolder
@@ -19,13 +22,14 @@ from trainmark.spec.stored_run import DAMAGE, damaged, read_stored
 MEMBER_METRICS = ("throughput_samples_per_s", "step_time_s", "epoch_time_s", "flops", "peak_memory_bytes")
 
 
-def build_result(folder: RunFolder) -> Result:
-    """The Result as far as the run has come."""
+def build_result(folder: RunFolder, queue: Mapping[int, QueueState] | None = None) -> Result:
+    """The Result as far as the run has come; `queue` is what a scheduler says of members' jobs, if it was asked."""
     config, plan, _ = read_stored(folder)
     quality = QUALITIES.load(config.quality)
     try:
-        is_alive = is_being_worked_on(folder) or config.launch.jobs_outlive_launcher
-        measured = read_measured(folder, config, plan, quality, is_alive=is_alive)
+        known = {} if queue is None and not config.launch.jobs_outlive_launcher else queue
+        outlook = Outlook(is_being_worked_on(folder), known)
+        measured = read_measured(folder, config, plan, quality, outlook)
         return _result_of(folder, measured)
     except DAMAGE as error:
         raise damaged(folder, error) from error
@@ -60,7 +64,7 @@ def _state_of(measured: Measured) -> Literal["complete", "partial", "failed", "u
     states = {member.state for member in measured.members}
     if states == {"finished"}:
         return "complete"
-    if states & {"running", "waiting", "stopped"}:
+    if states & {"running", "queued", "waiting", "stopped"}:
         return "unfinished"
     return "partial" if "finished" in states else "failed"
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from trainmark.collect.member_state import Outlook, member_state
 from trainmark.collect.node_usage import NodeUsage, read_usage
 from trainmark.collect.statistics import union_length
 from trainmark.collect.steady_state import SteadyState, find_steady_state
@@ -190,18 +191,19 @@ class Measured:
         return "events/"
 
 
-def read_measured(folder: RunFolder, config: RunConfig, plan: Plan, quality: Any, *, is_alive: bool) -> Measured:
+def read_measured(folder: RunFolder, config: RunConfig, plan: Plan, quality: Any, outlook: Outlook) -> Measured:
     """What the folder holds now, also of a run that still goes on or was killed."""
-    members = tuple(_read_member(folder, job, is_alive=is_alive) for job in plan.jobs)
+    members = tuple(_read_member(folder, job, outlook) for job in plan.jobs)
     return Measured(config, plan, quality, members)
 
 
-def _read_member(folder: RunFolder, job: Job, *, is_alive: bool) -> Member:
+def _read_member(folder: RunFolder, job: Job, outlook: Outlook) -> Member:
     attempts = folder.num_attempts(job.member)
     attempt = folder.attempt(job.member, max(1, attempts))
     exit_record = read_json(attempt.exit) if attempt.exit.exists() else None
-    state, reason = _state_of(attempt, attempts, exit_record, is_alive=is_alive)
     events = tuple(tuple(read_events(attempt.rank_events(rank.rank))[0]) for rank in job.ranks)
+    error = next((str(event["error"]) for event in events[0] if event["kind"] == "failed"), None)
+    state, reason = member_state(job.member, attempt, attempts, exit_record, error, outlook)
     return Member(
         job=job,
         attempts=attempts,
@@ -212,22 +214,6 @@ def _read_member(folder: RunFolder, job: Job, *, is_alive: bool) -> Member:
         load_predictions=lambda: _load(attempt),
         load_usage=lambda: read_usage(folder, attempt, job),
     )
-
-
-def _state_of(
-    attempt: AttemptFolder, attempts: int, exit_record: dict[str, Any] | None, *, is_alive: bool
-) -> tuple[str, str | None]:
-    """Success is our own completion record; everything else is what the launcher wrote, or that nobody wrote it."""
-    if attempt.done.exists():
-        return "finished", None
-    if attempts == 0:
-        return "waiting", None
-    if exit_record is not None:
-        state = "stopped" if exit_record["state"] == "stopped" else "failed"
-        return state, exit_record["reason"] or "ended without a completion record"
-    if is_alive:
-        return "running", None
-    return "stopped", "the launcher was killed while this member trained"
 
 
 def _load(attempt: AttemptFolder) -> Predictions:

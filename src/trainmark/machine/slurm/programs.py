@@ -3,7 +3,7 @@
 import re
 import subprocess
 
-from trainmark.spec.errors import PlanError, RunFailedError
+from trainmark.spec.errors import EXIT_WRONG_INPUT, SchedulerError
 
 TIMEOUT_S = 60.0
 MOST_LETTERS = 200  # of an error that is quoted
@@ -24,7 +24,7 @@ PASSING = (
 )
 
 
-class SlurmRefusedError(RunFailedError):
+class SlurmRefusedError(SchedulerError):
     """Slurm answered, and the answer is no."""
 
 
@@ -32,12 +32,14 @@ class SlurmSilentError(SlurmRefusedError):
     """sbatch ended well, but did not say which job it made: there may be one."""
 
 
-class SlurmUnreachableError(RunFailedError):
+class SlurmUnreachableError(SchedulerError):
     """Slurm does not answer now; it may later."""
 
 
-class SlurmMissingError(PlanError):
+class SlurmMissingError(SchedulerError):
     """There is no such program here."""
+
+    exit_code = EXIT_WRONG_INPUT
 
 
 def call(*words: str) -> str:
