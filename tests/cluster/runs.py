@@ -68,6 +68,16 @@ class ClusterRun:
                 return f"{number}_{members.index(member)}" if submission["is_array"] else number
         raise LookupError(member)
 
+    def begin(self, *arguments: str) -> subprocess.Popen[str]:
+        """A command in another shell, in the background."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "trainmark", *arguments],
+            cwd=self._cwd,
+            env=self._environment,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
     def trainmark(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """A command in another shell."""
         return subprocess.run(

@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -115,6 +116,14 @@ def test_members_that_wait_in_the_queue_say_why_and_are_stopped_by_cancel(
         members = json.loads(run.trainmark("status", "latest", "--json").stdout)["members"]
         assert [member["state"] for member in members] == ["queued", "queued"]
         assert states(json.loads(run.trainmark("show", "latest", "--json").stdout)) == ["queued", "queued"]
+        looking = run.begin("preflight", "--site", str(SITE))
+        wait_until(lambda: "preflight-" in cluster.run("squeue", "--noheader", "--format=%j"))
+        looking.send_signal(signal.SIGINT)
+        assert "Stopped by SIGINT; its job was cancelled" in looking.communicate()[1]
+        assert looking.returncode == 130
+        assert "preflight-" not in cluster.run("squeue", "--noheader", "--format=%j")
+        # A record that is lost is made again, from the script and the queue.
+        (run.folder / "submissions/0001.json").write_text("")
         cancelled = run.trainmark("cancel", "latest")
         assert cancelled.returncode == 0, cancelled.stderr
         assert run.end()[0] == 130
