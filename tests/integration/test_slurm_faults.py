@@ -34,6 +34,15 @@ def send_signal(cluster: Cluster, run: ClusterRun, member: int, name: str, rank:
     cluster.run_on(started["host"], "kill", f"-{name}", str(started["pid"]))
 
 
+def held_at_checkpoint(cluster: Cluster, run: ClusterRun, held: set[int]) -> set[int]:
+    """Those of two members that have a checkpoint; they are stopped there."""
+    for member in {0, 1} - held:
+        if any(event["kind"] == "checkpoint" for event in run.events(member)):
+            send_signal(cluster, run, member, "STOP")
+            held.add(member)
+    return held
+
+
 def test_a_killed_rank_and_a_node_set_down_cost_their_members_alone(cluster: Cluster, start_on_cluster: Start) -> None:
     run = start_on_cluster(*MEDIUM, "--members", "4", "--workers", "1")
     for member in range(4):
@@ -177,9 +186,11 @@ def test_a_full_shared_disk_fails_the_members_that_write_there_and_resume_goes_o
     # Nodes see what was mounted before they were switched on.
     with small_disk_on(tmp_path / "runs", mebibytes=6) as disk, Cluster(tmp_path / "cluster", nodes=2) as cluster:
         run = ClusterRun(cluster, tmp_path, *MEDIUM, "--members", "2", "--workers", "1")
-        for member in (0, 1):
-            run.wait_for("checkpoint", member)
+        held: set[int] = set()
+        wait_until(lambda: held_at_checkpoint(cluster, run, held) == {0, 1})  # one may be much faster than the other
         filler = fill(disk)
+        for member in (0, 1):
+            send_signal(cluster, run, member, "CONT")
         code, result, errors = run.end()
         assert code == 1, errors
         for member in (0, 1):
