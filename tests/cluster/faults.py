@@ -73,6 +73,13 @@ OUTCOMES = {
         "failed",
         "once there is space, `resume` goes on from the last checkpoint",
     ),
+    "setup": Outcome(
+        "a line of the site's `setup` ends the job",
+        "failed",
+        "setup failed with exit code 3: exit 3; it printed: the licence has expired",
+        "failed",
+        "mend it in the site file and start a new run",
+    ),
     "submitter": Outcome(
         "the submitting process is killed (SIGKILL)",
         "finished",
@@ -85,7 +92,8 @@ OUTCOMES = {
         "finished",
         "",
         "complete",
-        "the submitter waits until it answers again",
+        "the submitter waits until it answers again; meanwhile `status` says what the files say, and `cancel` that "
+        "nothing was cancelled",
     ),
 }
 

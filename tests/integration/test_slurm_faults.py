@@ -11,7 +11,7 @@ from tests.cluster.cluster import Cluster
 from tests.cluster.faults import OUTCOMES, Outcome, table
 from tests.cluster.fixture import require_cluster
 from tests.cluster.runs import MEDIUM, ONE_SLOT_SITE, ClusterRun, states
-from tests.conftest import ROOT
+from tests.conftest import ROOT, SMALL
 from tests.run_events import losses_of
 from tests.small_disk import fill, small_disk_on
 from tests.waiting import wait_until
@@ -82,6 +82,19 @@ def test_of_two_ranks_the_one_that_was_killed_is_blamed_by_srun_and_not_the_one_
     assert code == 1, errors
     check(OUTCOMES["one-of-two"], result, 0)
     assert result["state"] == OUTCOMES["one-of-two"].run
+
+
+def test_where_setup_fails_each_member_says_which_line_it_was_and_none_waits_for_another(
+    start_on_cluster: Start, tmp_path: Path
+) -> None:
+    site = tmp_path / "site.toml"
+    site.write_text(f'setup = ["echo the licence has expired", "exit 3"]\n{ONE_SLOT_SITE.read_text()}')
+    run = start_on_cluster(*SMALL, "--members", "2", "--workers", "1", "--set", "launch.allocation=one", site=site)
+    code, result, errors = run.end()
+    assert code == 1, errors
+    for member in (0, 1):
+        check(OUTCOMES["setup"], result, member)
+    assert result["state"] == OUTCOMES["setup"].run
 
 
 def test_after_power_loss_a_second_attempt_follows_by_itself_but_not_after_scancel(

@@ -137,7 +137,7 @@ def test_under_srun_a_ranks_own_error_is_the_cause_and_not_the_end_that_srun_gav
 
 
 def test_under_srun_the_first_of_several_crashed_ranks_is_named(tmp_path: Path) -> None:
-    folder = attempt(tmp_path, r0=(5.0, "RuntimeError: a word that nobody knows, after a peer has gone"))
+    folder = attempt(tmp_path, r0=(5.0, "RuntimeError: an unknown error after a peer has gone"))
     folder.job_log.write_text(
         "srun: error: n2: tasks 2-3: Segmentation fault (core dumped)\nsrun: error: n1: task 0: Exited with exit code 1"
     )

@@ -312,9 +312,9 @@ def test_a_submission_that_slurm_did_not_hear_is_tried_again_less_and_less_often
     assert jobs[0].folder.num_attempts(0) == 1
 
 
-def test_a_job_that_would_be_told_to_end_when_it_starts_is_refused() -> None:
+def test_a_job_whose_ranks_would_be_asked_to_end_when_it_starts_is_refused() -> None:
     config, plan = make_plan(resolve_config([parse_setting("launch.time_limit_minutes=2")]), CPU_SITE)
-    with pytest.raises(PlanError, match="end after 2 min, but ranks are told to end 120 s before that"):
+    with pytest.raises(PlanError, match="ends after 2 min, but its ranks get SIGUSR2 120 s before that"):
         SlurmLauncher().check(config, plan, CPU_SITE)
     SlurmLauncher().check(resolve_config([parse_setting("launch.time_limit_minutes=3")]), plan, CPU_SITE)
     patient = CPU_SITE.model_copy(update={"slurm": SlurmSite(time_limit_minutes=90, warn_before_limit_s=5400)})

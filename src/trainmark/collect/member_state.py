@@ -39,7 +39,7 @@ def member_state(
 
 
 def _without_record(job: QueueState | None, outlook: Outlook) -> tuple[str, str | None]:
-    """The state of a member of which nobody has recorded an end."""
+    """The state of a member without a record of its end."""
     if job is not None and job.is_going_on:
         return ("queued" if job.is_waiting else "running"), None
     if job is not None:

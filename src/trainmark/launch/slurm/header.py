@@ -42,12 +42,12 @@ def header_lines(
 
 
 def check_time_limit(minutes: int | None, slurm: SlurmSite) -> None:
-    """Raises if the ranks of a job would be told to end as soon as it starts."""
+    """Raises if the ranks of a job would get SIGUSR2, and end, as soon as it starts."""
     if minutes is not None and slurm.warn_before_limit_s >= 60 * minutes:
         raise PlanError(
-            f"Jobs end after {minutes} min, but ranks are told to end {slurm.warn_before_limit_s} s before that: they "
-            "would never train. Choose a longer time_limit_minutes, or a shorter slurm.warn_before_limit_s in the site "
-            "file."
+            f"A job ends after {minutes} min, but its ranks get SIGUSR2 {slurm.warn_before_limit_s} s before that and end: "
+            "they would never train. Choose a longer time_limit_minutes, or a shorter slurm.warn_before_limit_s in the "
+            "site file."
         )
 
 
