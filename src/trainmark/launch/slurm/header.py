@@ -45,9 +45,9 @@ def check_time_limit(minutes: int | None, slurm: SlurmSite) -> None:
     """Raises if the ranks of a job would get SIGUSR2, and end, as soon as it starts."""
     if minutes is not None and slurm.warn_before_limit_s >= 60 * minutes:
         raise PlanError(
-            f"A job ends after {minutes} min, but its ranks get SIGUSR2 {slurm.warn_before_limit_s} s before that and end: "
-            "they would never train. Choose a longer time_limit_minutes, or a shorter slurm.warn_before_limit_s in the "
-            "site file."
+            f"A job ends after {minutes} min, but its ranks get SIGUSR2 {slurm.warn_before_limit_s} s before that and "
+            "end: they would never train. Choose a longer time_limit_minutes, or a shorter slurm.warn_before_limit_s "
+            "in the site file."
         )
 
 
