@@ -194,6 +194,8 @@ def _command_line(arguments: list[str], folder: str) -> None:
 class WarmRank:
     """A rank that is copied from its launcher, used like the subprocess.Popen that stands there otherwise."""
 
+    stdin = None
+
     def __init__(self, command: Any) -> None:
         arguments = list(command.argv[len(RANK) :])
         self._code: int | None = None

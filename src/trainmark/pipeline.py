@@ -11,8 +11,8 @@ from trainmark.data.bootstrap import write_bootstraps
 from trainmark.data.epochs import steps_per_epoch
 from trainmark.data.facts import differences, facts_of
 from trainmark.data.folders import Progress, make_missing, open_dataset
-from trainmark.launch.interrupts import outcome_of_stop
-from trainmark.launch.launcher import Launcher
+from trainmark.launch.interrupts import cancel_jobs, outcome_of_stop
+from trainmark.launch.launcher import Launcher, ask_queue
 from trainmark.launch.supervise import run_jobs
 from trainmark.machine.claims import claimed, stop_worker
 from trainmark.machine.describe import describe_machine
@@ -114,22 +114,18 @@ def launch(config: RunConfig, plan: Plan, site: Site, folder: RunFolder, launche
         run_jobs(launcher, missing, lambda: watch(folder, lambda: mark_queued(reader.read(), launcher.seen())))
 
 
-def status(folder: RunFolder) -> list[MemberProgress]:
-    """What each member is doing now, by its own events and by the scheduler's word, where there is one."""
-    launcher: Launcher = LAUNCHERS.load(read_stored(folder)[0].launch.launcher)()
-    return read_progress(folder, launcher.queue(folder))
+def status(folder: RunFolder) -> tuple[list[MemberProgress], str | None]:
+    """What each member is doing now, by its files and by the scheduler's word; and why that is missing, if it is."""
+    answer = ask_queue(folder)
+    return read_progress(folder, answer.jobs), answer.silence
 
 
 def cancel(folder: RunFolder) -> bool:
     """Whether anything was there to stop: the process that works on the run, and jobs that would outlive it."""
     config, plan, site = read_stored(folder)
     launcher: Launcher = LAUNCHERS.load(config.launch.launcher)()
-    was_worked_on = stop_worker(folder)
-    if not launcher.outlives_us:
-        return was_worked_on
-    going_on = launcher.adopt(_missing(folder, config, plan, site))
-    launcher.cancel()
-    return was_worked_on or bool(going_on)
+    was_watched = stop_worker(folder)
+    return cancel_jobs(launcher, _missing(folder, config, plan, site), folder.path, was_watched=was_watched)
 
 
 def collect(folder: RunFolder) -> Result:

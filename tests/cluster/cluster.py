@@ -30,11 +30,12 @@ class Cluster:
         *,
         local_storage_mebibytes: int = 1024,
         max_array_size: int = 1001,
+        gpus: int = 0,
         slurm_settings: Mapping[str, str] | None = None,
     ) -> None:
         """A cluster yet to be started; a node has as many cores as this process may use, if not told otherwise."""
         self.folder = folder.resolve()
-        self.shape = make_shape(nodes, cores, local_storage_mebibytes, max_array_size, slurm_settings or {})
+        self.shape = make_shape(nodes, cores, local_storage_mebibytes, max_array_size, gpus, slurm_settings or {})
         self._instance: Instance | None = None
         self._lock: int | None = None
 

@@ -20,9 +20,16 @@ OUTCOMES = {
     "rank": Outcome(
         "a rank is killed (SIGKILL)",
         "failed",
-        "a rank was killed by signal 9 (SIGKILL)",
+        "rank 0 killed by signal 9 (SIGKILL)",
         "partial",
         "`resume` makes a new attempt from the last checkpoint",
+    ),
+    "one-of-two": Outcome(
+        "rank 1 of 2 is killed (SIGKILL)",
+        "failed",
+        "rank 1 killed by signal 9 (SIGKILL)",
+        "failed",
+        "the member's other ranks end too, and are not blamed; `resume` makes a new attempt",
     ),
     "scancel": Outcome(
         "a member's job is cancelled with `scancel`",
@@ -66,6 +73,13 @@ OUTCOMES = {
         "failed",
         "once there is space, `resume` goes on from the last checkpoint",
     ),
+    "setup": Outcome(
+        "a line of the site's `setup` ends the job",
+        "failed",
+        "setup failed with exit code 3: exit 3; it printed: the licence has expired",
+        "failed",
+        "mend it in the site file and start a new run",
+    ),
     "submitter": Outcome(
         "the submitting process is killed (SIGKILL)",
         "finished",
@@ -78,7 +92,8 @@ OUTCOMES = {
         "finished",
         "",
         "complete",
-        "the submitter waits until it answers again",
+        "the submitter waits until it answers again; meanwhile `status` says what the files say, and `cancel` that "
+        "nothing was cancelled",
     ),
 }
 

@@ -21,6 +21,7 @@ def write_files(folder: Path, shape: Shape, instance: Instance) -> None:
     key.write_bytes(secrets.token_bytes(128))
     (folder / "slurm.conf").write_text(slurm_conf.slurm_conf(shape, instance, host_name, logs))
     (folder / "mpi.conf").write_text(slurm_conf.mpi_conf(local_storage))
+    (folder / "gres.conf").write_text(slurm_conf.gres_conf(shape))
     (folder / "hosts").write_text(slurm_conf.hosts(shape, instance, host_name))
     (folder / "nsswitch.conf").write_text(slurm_conf.nsswitch_conf(Path("/etc/nsswitch.conf").read_text()))
     instance.record.write_text(json.dumps({"folder": str(folder), "shape": asdict(shape)}))

@@ -13,6 +13,7 @@ from tests.waiting import PATIENCE_S, wait_until
 
 SITE = Path(__file__).with_name("site.toml")
 ONE_SLOT_SITE = Path(__file__).with_name("one-slot.toml")
+GPU_SITE = Path(__file__).with_name("two-gpus.toml")
 
 # Six epochs of about a second: long enough to be disturbed.
 MEDIUM = [
@@ -66,6 +67,16 @@ class ClusterRun:
                 number = str(submission["job_id"])
                 return f"{number}_{members.index(member)}" if submission["is_array"] else number
         raise LookupError(member)
+
+    def begin(self, *arguments: str) -> subprocess.Popen[str]:
+        """A command in another shell, in the background."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "trainmark", *arguments],
+            cwd=self._cwd,
+            env=self._environment,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
 
     def trainmark(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """A command in another shell."""

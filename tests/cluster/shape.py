@@ -17,6 +17,7 @@ class Shape:
     local_storage_mebibytes: int
     max_array_size: int
     can_bind: bool
+    gpus_per_node: int = 0  # faked: Slurm counts and shares them out, but there is nothing behind them
     slurm_settings: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -26,7 +27,12 @@ class Shape:
 
 
 def make_shape(
-    nodes: int, cores: int | None, local_storage_mebibytes: int, max_array_size: int, slurm_settings: Mapping[str, str]
+    nodes: int,
+    cores: int | None,
+    local_storage_mebibytes: int,
+    max_array_size: int,
+    gpus: int,
+    slurm_settings: Mapping[str, str],
 ) -> Shape:
     """A shape that fits this machine: nodes share its memory out, but each has all cores that this process may use."""
     usable_cores = len(os.sched_getaffinity(0))
@@ -38,5 +44,6 @@ def make_shape(
         local_storage_mebibytes=local_storage_mebibytes,
         max_array_size=max_array_size,
         can_bind=cores_per_node <= usable_cores,
+        gpus_per_node=gpus,
         slurm_settings=dict(slurm_settings),
     )

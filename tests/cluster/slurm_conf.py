@@ -6,6 +6,9 @@ from pathlib import Path
 from tests.cluster.instance import Instance
 from tests.cluster.shape import Shape
 
+# Slurm wants device files for GPUs, and only looks whether they are there.
+DEVICE_FILES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random")
+
 
 def fault_settings() -> dict[str, str]:
     """How soon Slurm notices faults and acts: as soon as its own limits let it."""
@@ -65,11 +68,13 @@ def slurm_conf(shape: Shape, instance: Instance, host_name: str, logs: Path) -> 
         **fault_settings(),
         **shape.slurm_settings,
     }
-    cores = f"Sockets=1 CoresPerSocket={shape.cores_per_node} ThreadsPerCore=1"
+    has = f"Sockets=1 CoresPerSocket={shape.cores_per_node} ThreadsPerCore=1"
+    if shape.gpus_per_node:
+        settings["GresTypes"], has = "gpu", f"{has} Gres=gpu:{shape.gpus_per_node}"
     return "\n".join(
         [
             *(f"{name}={value}" for name, value in settings.items()),
-            f"NodeName=DEFAULT {cores} RealMemory={shape.memory_per_node_mebibytes}",
+            f"NodeName=DEFAULT {has} RealMemory={shape.memory_per_node_mebibytes}",
             *(f"NodeName={name} NodeAddr={instance.address(i)}" for i, name in enumerate(shape.node_names, start=1)),
             "PartitionName=debug Nodes=ALL Default=YES MaxTime=INFINITE State=UP",
             "",
@@ -80,6 +85,11 @@ def slurm_conf(shape: Shape, instance: Instance, host_name: str, logs: Path) -> 
 def mpi_conf(local_storage: Path) -> str:
     """`mpi.conf`: PMIx meets its clients in a folder that must not be shared between nodes."""
     return f"PMIxCliTmpDirBase={local_storage}\n"
+
+
+def gres_conf(shape: Shape) -> str:
+    """`gres.conf`: a faked GPU is some device file; its place in the list is the number that a step is given."""
+    return f"Name=gpu File={','.join(DEVICE_FILES[: shape.gpus_per_node])}\n" if shape.gpus_per_node else ""
 
 
 def hosts(shape: Shape, instance: Instance, host_name: str) -> str:

@@ -2,14 +2,19 @@
 
 import json
 import shutil
+import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
 import pytest
 
+from tests.local_runs import LocalRun
+from tests.two_cores import CORES
+from tests.waiting import wait_until
 from trainmark.launch import processes
 from trainmark.launch.processes import ProcessLauncher
 from trainmark.launch.starter import ProcessCommand
@@ -98,3 +103,36 @@ def test_a_program_ends_with_the_process_that_started_it(tmp_path: Path) -> None
     while psutil.pid_exists(child) and psutil.Process(child).status() != psutil.STATUS_ZOMBIE:
         assert time.monotonic() < deadline
         time.sleep(0.02)
+
+
+def workers_of(folder: Path) -> list[psutil.Process]:
+    """The processes of this machine, in whatever container, that train a member of a run in the folder."""
+    found = []
+    for process in psutil.process_iter(["cmdline"]):
+        words = process.info["cmdline"] or [""]
+        if "python" in words[0] and "trainmark.train.worker" in words and any(str(folder) in word for word in words):
+            found.append(process)
+    return found
+
+
+def test_a_rank_in_a_container_trains_tells_where_it_stands_and_ends_with_its_launcher(
+    start_here: Callable[..., LocalRun], tmp_path: Path
+) -> None:
+    container = ["unshare", "--pid", "--fork", "--mount-proc"]
+    if subprocess.run([*container, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("needs the right to make namespaces")
+    site = tmp_path / "site.toml"
+    site.write_text(
+        f'name = "s"\ncontainer = {json.dumps(container)}\n[[groups]]\nslots = [{{ cores = "{CORES[0]}" }}]\n'
+    )
+    run = start_here("--members", "1", "--set", "train.epochs=500", "--site", str(site))
+    run.wait_for("run_start")
+    assert run.pid(0) == 1  # by the container's own count, in which its parent has no number
+    (worker,) = workers_of(tmp_path)
+    worker.send_signal(signal.SIGUSR1)
+    log = run.folder / "jobs/0000/attempt-1/rank-0.log"
+    wait_until(lambda: "most recent call first" in log.read_text())
+    wait_until(lambda: len([event for event in run.events(0) if event["kind"] == "epoch_stop"]) > 1)  # it goes on
+    run.process.kill()
+    run.process.wait()
+    wait_until(lambda: not workers_of(tmp_path), seconds=10)

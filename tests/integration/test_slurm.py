@@ -2,6 +2,8 @@
 
 import json
 import shlex
+import signal
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,8 +11,8 @@ from benchmarks.slurm_overhead import measure, write_counters, write_site
 
 from tests.cluster.cluster import Cluster
 from tests.cluster.fixture import require_cluster
-from tests.cluster.runs import MEDIUM, ONE_SLOT_SITE, SITE, ClusterRun, states
-from tests.conftest import SMALL, Command
+from tests.cluster.runs import GPU_SITE, MEDIUM, ONE_SLOT_SITE, SITE, ClusterRun, states
+from tests.conftest import ROOT, SMALL, Command
 from tests.run_events import events_of, losses_of
 from tests.waiting import wait_until
 
@@ -55,6 +57,30 @@ def test_members_of_two_workers_span_nodes_and_start_together_in_one_allocation(
     assert not where["address"].startswith(("127.", "0."))
 
 
+def test_in_one_allocation_members_beside_each_other_start_together_each_on_its_own_accelerator(tmp_path: Path) -> None:
+    require_cluster()
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} -m tests.cluster.placed_worker "$@"\n')
+    python.chmod(0o755)
+    site = tmp_path / "site.toml"
+    site.write_text(f'python = "{python}"\n{GPU_SITE.read_text()}')
+    devices = [("n1", "0"), ("n1", "1"), ("n2", "0"), ("n2", "1")]
+    with Cluster(tmp_path / "cluster", nodes=2, gpus=2) as cluster:
+        run = ClusterRun(
+            cluster, tmp_path, *SMALL, "--members", "4", "--workers", "1", "--set", "launch.allocation=one", site=site
+        )
+        code, result, errors = run.end()
+        assert code == 0, errors
+        assert states(result) == ["finished"] * 4
+        attempts = [run.folder / f"jobs/{member:04d}/attempt-1" for member in range(4)]
+        seen = [json.loads((attempt / "device.json").read_text()) for attempt in attempts]
+        assert sorted((each["host"], each["device"]) for each in seen) == devices
+        assert len({(attempt / "go").read_text() for attempt in attempts}) == 1
+        # By hand there is no start signal, and none is waited for.
+        cluster.run("sbatch", "--output=/dev/null", str(run.folder / "jobs/0000/job.sh"), "2")
+        wait_until((run.folder / "jobs/0000/attempt-2/done.json").exists)
+
+
 def test_status_cancel_and_resume_work_from_another_shell_after_the_submitter_died(start_on_cluster: Start) -> None:
     run = start_on_cluster(*MEDIUM, "--members", "2", "--workers", "1", "--set", "train.epochs=24")
     run.wait_for("epoch_stop", member=0)
@@ -89,6 +115,15 @@ def test_members_that_wait_in_the_queue_say_why_and_are_stopped_by_cancel(
         wait_until(lambda: run.trainmark("status", "latest").stdout.count("PENDING (Resources)") > 0)
         members = json.loads(run.trainmark("status", "latest", "--json").stdout)["members"]
         assert [member["state"] for member in members] == ["queued", "queued"]
+        assert states(json.loads(run.trainmark("show", "latest", "--json").stdout)) == ["queued", "queued"]
+        looking = run.begin("preflight", "--site", str(SITE))
+        wait_until(lambda: "preflight-" in cluster.run("squeue", "--noheader", "--format=%j"))
+        looking.send_signal(signal.SIGINT)
+        assert "Stopped by SIGINT; its job was cancelled" in looking.communicate()[1]
+        assert looking.returncode == 130
+        assert "preflight-" not in cluster.run("squeue", "--noheader", "--format=%j")
+        # A record that is lost is made again, from the script and the queue.
+        (run.folder / "submissions/0001.json").write_text("")
         cancelled = run.trainmark("cancel", "latest")
         assert cancelled.returncode == 0, cancelled.stderr
         assert run.end()[0] == 130

@@ -11,7 +11,7 @@ from tests.cluster.cluster import Cluster
 from tests.cluster.faults import OUTCOMES, Outcome, table
 from tests.cluster.fixture import require_cluster
 from tests.cluster.runs import MEDIUM, ONE_SLOT_SITE, ClusterRun, states
-from tests.conftest import ROOT
+from tests.conftest import ROOT, SMALL
 from tests.run_events import losses_of
 from tests.small_disk import fill, small_disk_on
 from tests.waiting import wait_until
@@ -27,10 +27,20 @@ def check(outcome: Outcome, result: dict[str, Any], member: int) -> None:
         assert outcome.reason in hit["reason"]
 
 
-def send_signal(cluster: Cluster, run: ClusterRun, member: int, name: str) -> None:
-    """The first rank of the member gets a signal; its process number is that of its node's own namespace."""
-    started = run.wait_for("rank_started", member)
+def send_signal(cluster: Cluster, run: ClusterRun, member: int, name: str, rank: int = 0) -> None:
+    """A rank of the member gets a signal; its process number is that of its node's own namespace."""
+    run.wait_for("rank_started", member)
+    started = next(event for event in run.events(member, rank=rank) if event["kind"] == "rank_started")
     cluster.run_on(started["host"], "kill", f"-{name}", str(started["pid"]))
+
+
+def held_at_checkpoint(cluster: Cluster, run: ClusterRun, held: set[int]) -> set[int]:
+    """Those of two members that have a checkpoint; they are stopped there."""
+    for member in {0, 1} - held:
+        if any(event["kind"] == "checkpoint" for event in run.events(member)):
+            send_signal(cluster, run, member, "STOP")
+            held.add(member)
+    return held
 
 
 def test_a_killed_rank_and_a_node_set_down_cost_their_members_alone(cluster: Cluster, start_on_cluster: Start) -> None:
@@ -60,6 +70,31 @@ def test_a_killed_rank_and_a_node_set_down_cost_their_members_alone(cluster: Clu
         assert (member["attempts"], member["restarted"]) == (2 if hit else 1, hit)
     assert resumed["metrics"]["time_to_train_all_s"]["status"] == "unavailable"
     assert "several attempts" in resumed["metrics"]["time_to_train_all_s"]["reason"]
+
+
+def test_of_two_ranks_the_one_that_was_killed_is_blamed_by_srun_and_not_the_one_that_lost_it(
+    cluster: Cluster, start_on_cluster: Start
+) -> None:
+    run = start_on_cluster(*MEDIUM, "--members", "1", "--workers", "2")
+    run.wait_for("run_start")
+    send_signal(cluster, run, 0, "KILL", rank=1)
+    code, result, errors = run.end()
+    assert code == 1, errors
+    check(OUTCOMES["one-of-two"], result, 0)
+    assert result["state"] == OUTCOMES["one-of-two"].run
+
+
+def test_where_setup_fails_each_member_says_which_line_it_was_and_none_waits_for_another(
+    start_on_cluster: Start, tmp_path: Path
+) -> None:
+    site = tmp_path / "site.toml"
+    site.write_text(f'setup = ["echo the licence has expired", "exit 3"]\n{ONE_SLOT_SITE.read_text()}')
+    run = start_on_cluster(*SMALL, "--members", "2", "--workers", "1", "--set", "launch.allocation=one", site=site)
+    code, result, errors = run.end()
+    assert code == 1, errors
+    for member in (0, 1):
+        check(OUTCOMES["setup"], result, member)
+    assert result["state"] == OUTCOMES["setup"].run
 
 
 def test_after_power_loss_a_second_attempt_follows_by_itself_but_not_after_scancel(
@@ -137,13 +172,21 @@ def test_a_killed_submitter_and_a_controller_that_restarts_cost_nothing(
     cluster.stop_controller()
     os.kill(run.process.pid, signal.SIGKILL)
     run.process.wait()
-    for command in ("status", "cancel", "resume"):
+    for command in ("cancel", "resume"):
         refused = run.trainmark(command, "latest")
         assert (refused.returncode, refused.stderr.count("\n")) == (1, 1), refused.stderr
         assert "controller" in refused.stderr
+        if command == "cancel":
+            assert "Jobs were not cancelled, and may go on: " in refused.stderr
+            assert f"Once Slurm answers: trainmark cancel {run.folder}" in refused.stderr
+    # The run's own files are there all the same.
+    status = json.loads(run.trainmark("status", "latest", "--json").stdout)
+    assert "controller" in status["unreachable"]
+    assert {member["state"] for member in status["members"]} <= {"training", "predicting", "finished"}
+    assert set(states(json.loads(run.trainmark("show", "latest", "--json").stdout))) <= {"running", "finished"}
     send_signal(cluster, run, 1, "CONT")
     cluster.start_controller()
-    wait_until(lambda: run.trainmark("status", "latest").returncode == 0)
+    wait_until(lambda: "unreachable" not in run.trainmark("status", "latest").stdout)
     result = run.resume()
     for name in ("submitter", "controller"):
         check(OUTCOMES[name], result, 0)
@@ -156,9 +199,11 @@ def test_a_full_shared_disk_fails_the_members_that_write_there_and_resume_goes_o
     # Nodes see what was mounted before they were switched on.
     with small_disk_on(tmp_path / "runs", mebibytes=6) as disk, Cluster(tmp_path / "cluster", nodes=2) as cluster:
         run = ClusterRun(cluster, tmp_path, *MEDIUM, "--members", "2", "--workers", "1")
-        for member in (0, 1):
-            run.wait_for("checkpoint", member)
+        held: set[int] = set()
+        wait_until(lambda: held_at_checkpoint(cluster, run, held) == {0, 1})  # one may be much faster than the other
         filler = fill(disk)
+        for member in (0, 1):
+            send_signal(cluster, run, member, "CONT")
         code, result, errors = run.end()
         assert code == 1, errors
         for member in (0, 1):

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from trainmark.launch.blame import explain_failure, explain_mpirun
+from trainmark.launch.blame import explain_failure, explain_mpirun, explain_srun
 from trainmark.spec.run_folder import AttemptFolder
 
 
@@ -111,3 +111,41 @@ def test_an_mpirun_that_ended_before_any_rank_began_is_named_with_its_log(tmp_pa
 def test_an_mpirun_that_went_on_without_a_rank_is_said_to_have_been_ended(tmp_path: Path) -> None:
     told = explain_mpirun(attempt(tmp_path), 2, None)
     assert told == f"mpirun went on and was ended (log: {tmp_path / 'mpirun.log'})"
+
+
+def test_under_srun_the_rank_that_it_saw_killed_is_the_cause_and_not_the_one_that_lost_it(tmp_path: Path) -> None:
+    folder = attempt(tmp_path, r0=(5.0, "RuntimeError: [...] Connection reset by peer"))
+    folder.job_log.write_text(
+        "srun: error: n1: task 0: Exited with exit code 1\n"
+        "srun: launch/slurm: _step_signal: Terminating StepId=4.0\n"
+        "srun: error: n2: task 1: Killed\nsrun: Force Terminated StepId=4.0\n"
+    )
+    killed = "killed by signal 9 (SIGKILL); probably out of memory, or killed by a user"
+    assert explain_srun(folder, 2) == f"rank 1 {killed} (log: {tmp_path / 'rank-1.log'})"
+
+
+def test_under_srun_a_ranks_own_error_is_the_cause_and_not_the_end_that_srun_gave_the_others(tmp_path: Path) -> None:
+    folder = attempt(tmp_path, r0=(5.0, "ValueError: bad sample"), r1=(5.1, "stopped by SIGTERM"))
+    folder.job_log.write_text(
+        "srun: error: n1: task 0: Exited with exit code 1\nsrun: error: n1: task 1: Terminated\n"
+        "srun: error: n2: tasks 2-3: Killed\n"
+    )
+    told = explain_srun(folder, 4)
+    assert told is not None and told.startswith("rank 0 failed: ValueError: bad sample (log: ")
+
+
+def test_under_srun_the_first_of_several_crashed_ranks_is_named(tmp_path: Path) -> None:
+    folder = attempt(tmp_path, r0=(5.0, "RuntimeError: an unknown error after a peer has gone"))
+    folder.job_log.write_text(
+        "srun: error: n2: tasks 2-3: Segmentation fault (core dumped)\nsrun: error: n1: task 0: Exited with exit code 1"
+    )
+    told = explain_srun(folder, 4)
+    assert told == f"rank 2 killed by signal 11 (SIGSEGV) (log: {tmp_path / 'rank-2.log'})"
+
+
+def test_where_srun_says_nothing_of_signals_the_ranks_own_words_count(tmp_path: Path) -> None:
+    assert explain_srun(attempt(tmp_path), 2) is None
+    lost = attempt(tmp_path, r0=(5.0, "RuntimeError: Connection reset by peer"))
+    lost.job_log.write_text("srun: error: n1: task 0: Exited with exit code 1\nsrun: error: n2: task 1: Aborted\n")
+    told = explain_srun(lost, 2)
+    assert told is not None and told.startswith("rank 0 failed: RuntimeError: Connection reset by peer")

@@ -1,15 +1,20 @@
 """mpirun is recognised by what it says of itself, told where ranks go, and given what all of them share."""
 
 import shlex
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
+from tests.by_mpi import AS_ROOT
 from trainmark.launch.environment import shared_environment
 from trainmark.launch.mpi import ByMpirun
-from trainmark.launch.mpirun import Mpirun, find_mpirun, hosts_of, mpirun_words
+from trainmark.launch.mpirun import Mpirun, check_root, find_mpirun, hosts_of, mpirun_words
+from trainmark.machine.local_site import local_site
+from trainmark.pipeline import preview
 from trainmark.plan.mapping import map_members
-from trainmark.plan.resolve import resolve_config
+from trainmark.plan.resolve import parse_setting, resolve_config
 from trainmark.plan.scale import Scale
 from trainmark.spec.config import LaunchConfig
 from trainmark.spec.errors import PlanError
@@ -98,9 +103,40 @@ def test_ranks_share_variables_but_neither_devices_nor_unlike_numbers_of_threads
     assert unlike["MALLOC_TRIM_THRESHOLD_"] == "-1"
 
 
-def test_cores_that_this_machine_lacks_are_refused_before_mpirun_is_started(folder: Path) -> None:
+def test_cores_that_this_machine_lacks_are_refused_before_mpirun_is_started(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in AS_ROOT.items():
+        monkeypatch.setenv(name, value)
     put(folder, "mpirun", OPEN_MPI)
     site = Site(name="site", groups=(NodeGroup(slots=(Slot(cores=(4095,)),)),))
     plan = map_members(Scale(members=1, workers=1, system_scale=1), site)
     with pytest.raises(PlanError, match=r"The plan uses cores 4095, but this process may use only "):
         ByMpirun().check(resolve_config([]), plan, site)
+
+
+@pytest.mark.parametrize(
+    ("flavour", "user_id", "environment", "is_refused"),
+    [
+        ("open-mpi", 0, {}, True),
+        ("open-mpi", 0, {"OMPI_ALLOW_RUN_AS_ROOT": "1"}, True),
+        ("open-mpi", 0, {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}, False),
+        ("open-mpi", 0, {"PRTE_ALLOW_RUN_AS_ROOT": "1", "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}, False),
+        ("open-mpi", 1000, {}, False),
+        ("hydra", 0, {}, False),
+    ],
+)
+def test_open_mpi_is_not_asked_to_run_as_root_unless_that_is_allowed_twice(
+    flavour: Literal["open-mpi", "hydra"], user_id: int, environment: dict[str, str], is_refused: bool
+) -> None:
+    with pytest.raises(PlanError, match="does not run as root") if is_refused else nullcontext():
+        check_root(Mpirun("/usr/bin/mpirun", flavour), user_id, environment)
+
+
+def test_a_dry_run_as_root_is_refused_as_the_run_would_be(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("trainmark.launch.mpi.find_mpirun", lambda: Mpirun("/usr/bin/mpirun", "open-mpi"))
+    monkeypatch.setattr("trainmark.launch.mpi.os.geteuid", lambda: 0)
+    monkeypatch.delenv("OMPI_ALLOW_RUN_AS_ROOT", raising=False)
+    config = resolve_config([parse_setting("launch.launcher=mpi"), parse_setting("ensemble.members=1")])
+    with pytest.raises(PlanError, match="OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 are set"):
+        preview(config, local_site(), tmp_path)

@@ -56,6 +56,7 @@ def test_a_rank_with_another_number_of_cores_than_planned_refuses_to_train(monke
         ("GPU-aa,GPU-bb", 3, "GPU-bb"),
         ("5", 1, "5"),  # Slurm has already given each rank its own
         (None, 1, "1"),  # nodes without confinement: the plan's
+        ("0,1,2,3", 1, "1"),  # all of the node's, though the member has two: the plan's, too
     ],
 )
 def test_of_the_nodes_accelerators_a_rank_sees_its_own(
@@ -65,11 +66,21 @@ def test_of_the_nodes_accelerators_a_rank_sees_its_own(
         monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     else:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", given)
-    place._choose_accelerator(RANKS[rank])
+    place._choose_accelerator(RANKS[rank], RANKS)
     assert place.os.environ["CUDA_VISIBLE_DEVICES"] == sees
 
 
 def test_more_ranks_than_accelerators_of_a_node_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+    three = tuple(Rank(r, "n1", r, (r,), r) for r in range(3))
     with pytest.raises(PlanError, match="number 2 of its node, but Slurm gave the node accelerators 0,1"):
-        place._choose_accelerator(Rank(2, "n1", 2, (0,), 2))
+        place._choose_accelerator(three[2], three)
+
+
+def test_a_member_beside_another_one_takes_its_own_of_all_accelerators_of_the_node(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+    (alone,) = (Rank(0, "n1", 0, (1,), 1),)  # the second lane of a node with two slots
+    place._choose_accelerator(alone, (alone,))
+    assert place.os.environ["CUDA_VISIBLE_DEVICES"] == "1"

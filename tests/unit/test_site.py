@@ -127,6 +127,15 @@ def test_an_error_in_a_large_group_does_not_repeat_the_group(tmp_path: Path) -> 
         (with_slurm('options = ["--array=1-4"]'), "--array is set by trainmark itself"),
         (with_slurm('options = ["--comment=mine"]'), "--comment is set by trainmark itself"),
         (with_slurm('options = ["--wrap=id"]'), "does not submit a job's script"),
+        # sbatch completes names that are cut short
+        (with_slurm('options = ["--arra=0-9"]'), "--arra, which may stand for --array, is set by trainmark itself"),
+        (with_slurm('options = ["--job-n=x"]'), "--job-n, which may stand for --job-name, is set by trainmark itself"),
+        (with_slurm('options = ["--reque"]'), "--reque, which may stand for --requeue, is set by trainmark itself"),
+        (
+            with_slurm('options = ["--test-o"]'),
+            "with --test-o, which may stand for --test-only, sbatch does not submit",
+        ),
+        (with_slurm('options = ["--acc=x"]'), "--acc, which may stand for --account, has a key of its own"),
         ('name = ""\n[[groups]]\nslots = [{ cores = "0" }]\n', "'name' is wrong: it is empty"),
         ('name = "s"\npython = "-m"\n[[groups]]\nslots = [{ cores = "0" }]\n', "'-m' is an option, not a program"),
         ('name = "s"\ncontainer = ["--nv"]\n[[groups]]\nslots = [{ cores = "0" }]\n', "'--nv' is an option"),
@@ -166,7 +175,8 @@ def test_what_real_clusters_have_is_accepted(tmp_path: Path) -> None:
         local_storage = "$TMPDIR"
         [slurm]
         account = "k1234@gpu+x"
-        options = ["--constraint=[rack1|rack2]&ib", "--exclude=n[1-3]", "--exclusive", "--licenses=scratch:1"]
+        options = ["--constraint=[rack1|rack2]&ib", "--exclude=n[1-3]", "--exclusive", "--licenses=scratch:1",
+                   "--nodel=n1", "--ntasks-per-core=1", "--mem-bind=local", "--time-min=5", "--const=rome"]
         """
     )
     site = read_site_file(file)

@@ -1,5 +1,8 @@
 """The launcher `slurm` without a cluster: shapes, scripts, and what Slurm's answers mean."""
 
+import shutil
+import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,14 +11,17 @@ from hypothesis import strategies as st
 
 from tests.conftest import ROOT
 from trainmark.launch.slurm.ending import explain_end
-from trainmark.launch.slurm.judge import judge_count, judge_node, judge_silence
+from trainmark.launch.slurm.judge import judge_count, judge_node, judge_setup, judge_silence
 from trainmark.launch.slurm.launcher import SlurmLauncher
 from trainmark.launch.slurm.node_report import report
-from trainmark.launch.slurm.queue import find_job, parse_job, parse_queue
-from trainmark.launch.slurm.script import allocation_script, array_script, job_name, member_script
+from trainmark.launch.slurm.preflight import preflight_script
+from trainmark.launch.slurm.queue import find_job, parse_job, parse_queue, submit
+from trainmark.launch.slurm.script import allocation_script, array_script, job_name, member_script, submission_script
+from trainmark.launch.slurm.setup import explain_setup, setup_lines
 from trainmark.launch.slurm.shape import JobShape, check_shapes, shape_of_all, shape_of_member
 from trainmark.launch.slurm.submission import Submission, Task, read_submissions, write_submission
 from trainmark.launch.slurm.underway import Underway
+from trainmark.machine.slurm.programs import SlurmUnreachableError
 from trainmark.plan.make import make_plan
 from trainmark.plan.resolve import Choices, parse_setting, read_site_file, resolve_config
 from trainmark.spec.errors import PlanError
@@ -118,13 +124,18 @@ def test_in_one_allocation_lanes_lie_on_their_own_nodes_and_members_of_a_lane_fo
     tasks = tuple(Task(record.job.member, 1) for record in jobs)
     script = allocation_script(jobs, Submission(1, tasks, is_array=False, job_id=None))
     steps = [line.split("/jobs/")[-1].strip() for line in script.splitlines() if "job.sh" in line]
+    assert [line.split()[0] for line in script.splitlines() if "job.sh" in line] == [
+        *("TRAINMARK_WAIT_FOR_START=1", "/bin/bash", "/bin/bash"),
+        *("TRAINMARK_WAIT_FOR_START=1", "/bin/bash", "/bin/bash"),
+    ]
     assert [step.split('"/')[1] for step in steps] == [
         *(f"{member:04d}/job.sh 1 --exact --relative=0 --mem=4096M" for member in (0, 2, 4)),
         *(f"{member:04d}/job.sh 1 --exact --relative=2 --mem=4096M" for member in (1, 3, 5)),
     ]
-    assert "trainmark.launch.start_gun /shared/runs/RUN 0:1 1:1 &" in script
-    assert "--wait-for-start" in member_script(jobs[1])
-    assert "--wait-for-start" not in member_script(jobs[2])
+    assert "trainmark.launch.start_gun /shared/runs/RUN 0:1 1:1\n) &" in script
+    # By hand there is nothing to wait for.
+    assert member_script(jobs[1]).count(" ${TRAINMARK_WAIT_FOR_START:+--wait-for-start}") == 1
+    assert member_script(jobs[1]).count("--wait-for-start") == 1
 
 
 def test_accelerators_are_asked_for_by_the_sites_name_and_left_to_slurm() -> None:
@@ -133,6 +144,17 @@ def test_accelerators_are_asked_for_by_the_sites_name_and_left_to_slurm() -> Non
     script = member_script(records(site, 1, 4)[0])
     assert "#SBATCH --gres=gpu:a100:4" in script
     assert "CUDA_VISIBLE_DEVICES" not in script
+
+
+def test_each_step_of_an_allocation_asks_for_the_accelerators_of_its_own_ranks_alone() -> None:
+    slots = tuple(Slot(cores=(i,), accelerator=i) for i in range(4))
+    site = Site(name="g", groups=(NodeGroup(count=2, slots=slots, gres="gpu:a100"),))
+    jobs = records(site, 4, 2, "launch.allocation=one")  # two members of two ranks on each of two nodes
+    tasks = tuple(Task(record.job.member, 1) for record in jobs)
+    assert "#SBATCH --gres=gpu:a100:4\n" in allocation_script(jobs, Submission(1, tasks, is_array=False, job_id=None))
+    for record in jobs:
+        assert " --gres=gpu:a100:2 " in member_script(record)
+    assert "--gres" not in member_script(records(CPU_SITE, 1, 1)[0])
 
 
 def test_slots_of_different_size_and_uneven_shares_are_refused() -> None:
@@ -203,6 +225,119 @@ def test_what_never_reached_slurm_was_no_try(tmp_path: Path, monkeypatch: pytest
     assert [each.gave_up for each in read_submissions(record.folder)] == [True]
 
 
+@pytest.mark.parametrize("record", ["", "{", "[]", '{"job_id": "7"}', '{"tasks": [{"member": 0}]}'])
+@pytest.mark.parametrize("allocation", ["per-member", "one"])
+def test_a_submission_whose_record_is_garbled_is_found_again_in_the_queue(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, allocation: str, record: str
+) -> None:
+    jobs = records(CPU_SITE, 3, 1, f"launch.allocation={allocation}", path=str(tmp_path))
+    folder, tasks = jobs[0].folder, (Task(0, 1), Task(1, 2), Task(2, 1))
+    sent = Submission(2, tasks, is_array=allocation == "per-member", job_id="7", token="7e57")
+    write_submission(folder, Submission(1, (Task(1, 1),), is_array=True, job_id="6"))
+    write_text(folder.submission_script(2), submission_script(jobs, sent))
+    write_text(folder.submission_record(2), record)
+    assert read_submissions(folder)[1] == replace(sent, job_id=None)
+    text = "6_0|FAILED|n1|submission-1|None\n" + (
+        "".join(f"7_{task}|RUNNING|n2|submission-2-7e57|None\n" for task in range(3))
+        if sent.is_array
+        else "7|RUNNING|n2|submission-2-7e57|None\n"
+    )
+    monkeypatch.setattr("trainmark.launch.slurm.launcher.read_queue", lambda name: parse_queue(text))
+    assert {member: job.state for member, job in SlurmLauncher().queue(folder).items()} == dict.fromkeys(
+        range(3), "RUNNING"
+    )
+    for member, attempt in tasks:
+        folder.attempt(member, attempt).path.mkdir(parents=True)
+    assert SlurmLauncher().adopt(jobs) == jobs
+    assert read_submissions(folder)[1] == sent  # the record is whole again
+
+
+def test_a_copied_submission_belongs_to_the_original_also_if_its_record_is_garbled(tmp_path: Path) -> None:
+    (job,) = records(CPU_SITE, 1, 1, path=str(tmp_path / "original"))
+    sent = Submission(1, (Task(0, 1),), is_array=True, job_id="7", token="7e57")
+    write_text(job.folder.submission_script(1), submission_script([job], sent))
+    write_text(job.folder.submission_record(1), "")
+    copy = RunFolder(tmp_path / "copy")
+    shutil.copytree(job.folder.path, copy.path)
+    assert read_submissions(job.folder) == [replace(sent, job_id=None)]
+    assert read_submissions(copy) == []
+
+
+def test_a_garbled_record_without_a_script_is_a_submission_that_slurm_never_saw(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    write_text(folder.submission_record(1), "")
+    assert read_submissions(folder) == [Submission(1, (), is_array=True, job_id=None)]
+
+
+def answers(monkeypatch: pytest.MonkeyPatch, **programs: str | Exception) -> list[str]:
+    """What Slurm's programs say; the calls come back."""
+    called: list[str] = []
+
+    def call(program: str, *words: str) -> str:
+        called.append(program)
+        answer = programs[program]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr("trainmark.launch.slurm.queue.call", call)
+    return called
+
+
+@pytest.mark.parametrize(
+    ("printed", "number"), [("12\n", "12"), ("12;alpha\n", "12"), ("Welcome!\nYour budget: 3 h\n12\n", "12")]
+)
+def test_the_number_of_a_job_is_read_from_what_sbatch_prints(
+    monkeypatch: pytest.MonkeyPatch, printed: str, number: str
+) -> None:
+    answers(monkeypatch, sbatch=printed)
+    assert submit(Path("out"), Path("job.sh")) == number
+
+
+@pytest.mark.parametrize(("printed", "said"), [("", "nothing"), ("Submitted batch job 7\n", "Submitted batch job 7")])
+def test_a_submission_of_which_sbatch_names_no_job_is_looked_for_and_else_fails_with_what_it_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, printed: str, said: str
+) -> None:
+    (record,) = records(CPU_SITE, 1, 1, path=str(tmp_path))
+    answers(monkeypatch, sbatch=printed, squeue="")
+    launcher = SlurmLauncher()
+    assert launcher.submit([record]) == [record]
+    assert launcher.num_running() == 0
+    assert launcher.broken == (f"Slurm refused the job: sbatch named no job, but ended well. It printed: {said}")
+    monkeypatch.setattr("trainmark.launch.slurm.launcher.token_hex", lambda length: "7e57")
+    answers(monkeypatch, sbatch=printed, squeue="31_0|PENDING||submission-2-7e57|None\n")
+    assert SlurmLauncher().submit([record]) == [record]
+    assert read_submissions(record.folder)[1].job_id == "31"
+
+
+def test_a_submission_that_slurm_did_not_hear_is_tried_again_less_and_less_often(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = records(CPU_SITE, 1, 1, path=str(tmp_path))
+    called = answers(monkeypatch, sbatch=SlurmUnreachableError("away"), squeue="")
+    launcher, waits = SlurmLauncher(), []
+    for _ in range(12):
+        assert launcher.submit(jobs) == []
+        assert launcher.poll() == []
+        waits.append(launcher.poll_s)
+    assert (waits[0], waits[1], waits[-1]) == (0.75, 1.125, 15.0)
+    assert called.count("sbatch") == 12
+    assert jobs[0].folder.num_attempts(0) == 1
+
+
+def test_a_job_whose_ranks_would_be_asked_to_end_when_it_starts_is_refused() -> None:
+    config, plan = make_plan(resolve_config([parse_setting("launch.time_limit_minutes=2")]), CPU_SITE)
+    with pytest.raises(PlanError, match="ends after 2 min, but its ranks get SIGUSR2 120 s before that"):
+        SlurmLauncher().check(config, plan, CPU_SITE)
+    SlurmLauncher().check(resolve_config([parse_setting("launch.time_limit_minutes=3")]), plan, CPU_SITE)
+    patient = CPU_SITE.model_copy(update={"slurm": SlurmSite(time_limit_minutes=90, warn_before_limit_s=5400)})
+    with pytest.raises(PlanError, match="5400 s"):
+        SlurmLauncher().check(resolve_config([]), plan, patient)
+    # Preflight's job of five minutes is not told at all.
+    script = preflight_script(patient, patient.groups[0], Path("/token"), Path("/report"), job_name="p")
+    assert "--signal" not in script
+
+
 def test_local_storage_is_reported_as_a_run_would_find_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("NOSUCH", raising=False)
@@ -261,6 +396,53 @@ def test_the_end_of_a_log_tells_of_a_program_that_could_not_start(job: Underway)
 
 
 @pytest.mark.parametrize(
+    ("setup", "code", "report"),
+    [
+        # The script goes on after a line that fails, and ends with one that ends it.
+        (
+            ("false && true", "echo no such module >&2; (exit 3)", "echo going on"),
+            0,
+            "3: ( exit 3 ); it printed: no such module",
+        ),
+        (("echo the licence has expired", "exit 4"), 4, "4: exit 4; it printed: the licence has expired"),
+        (("set -e", "echo stop >&2; false", "echo not reached"), 1, "1: false; it printed: stop"),
+        (("source lines.sh",), 0, "5: source lines.sh"),  # not what is inside
+        (("true", "trap 'echo mine' EXIT"), 0, None),
+    ],
+)
+def test_a_line_of_setup_that_fails_is_named_with_what_it_printed(
+    tmp_path: Path, setup: tuple[str, ...], code: int, report: str | None
+) -> None:
+    write_text(tmp_path / "lines.sh", "false\nreturn 5\n")
+    lines = [
+        f"folder={tmp_path}",
+        "exec >>job.log 2>&1",
+        *setup_lines(setup, at_exit='echo "$status" >"$folder/status"'),
+    ]
+    done = subprocess.run(["bash", "-c", "\n".join([*lines, "true"])], cwd=tmp_path, check=False)
+    assert done.returncode == code
+    assert (tmp_path / "status").exists() == (code != 0)
+    found = explain_setup(tmp_path / "job.log")
+    assert found == (None if report is None else f"setup failed with exit code {report} (log: {tmp_path / 'job.log'})")
+
+
+def test_a_member_that_never_began_fails_by_its_setup_and_one_that_began_does_not(job: Underway) -> None:
+    write_text(job.attempt.job_log, "no such module\ntrainmark: setup failed with exit code 1: module load x\n")
+    write_text(job.attempt.rank_log(0), "env: 'python9': No such file or directory\n")
+    write_text(job.attempt.status, "127")
+    job.state = QueueState("5_0", "FAILED", "n1")
+    said = f"setup failed with exit code 1: module load x; it printed: no such module (log: {job.attempt.job_log})"
+    assert explain_end(job) == ("failed", f"Slurm's job 5_0 on n1: it failed (FAILED); {said}")
+    write_text(job.attempt.rank_events(0), "")
+    assert "setup failed" not in (explain_end(job)[1] or "")
+
+
+def test_a_failing_line_of_setup_is_a_finding_of_preflight() -> None:
+    good, bad = judge_setup("group 1", None), judge_setup("group 1", "setup failed with exit code 1: module load x")
+    assert (good.verdict, bad.verdict, bad.found) == ("good", "warning", "setup failed with exit code 1: module load x")
+
+
+@pytest.mark.parametrize(
     ("status", "words"),
     [
         ("28", "; a rank ended: no space left where the run is stored; free some space or choose another --runs-dir"),
@@ -312,7 +494,12 @@ def test_a_member_has_ended_when_all_that_its_ranks_wrote_can_be_seen(
     assert not job.has_ended()  # a line that is cut off is not there yet
     write_text(job.attempt.rank_events(0), '{"kind": "memory"}\n{"kind": "finished", "wall_s": 1}\n')
     assert job.has_ended()
+    job.attempt.predictions.unlink()
+    assert not job.has_ended()
+    write_text(job.attempt.done, '{"predictions": false}')  # made-up data have none: nothing more will come
+    assert job.has_ended()
     job.attempt.rank_events(0).unlink()
+    assert not job.has_ended()
     clock[0] = 107.0  # whatever is missing now will not come any more
     assert job.has_ended()
 
@@ -378,13 +565,13 @@ def test_a_group_of_more_nodes_than_slurm_has_is_a_problem() -> None:
 
 
 def test_a_job_that_never_came_to_its_turn_is_a_warning_and_one_that_broke_a_problem() -> None:
-    waiting = judge_silence("group 1", "4", QueueState("4", "PENDING", "", "Priority"), "")
+    waiting = judge_silence("group 1", "4", QueueState("4", "PENDING", "", "Priority"), [])
     assert (waiting.verdict, waiting.found) == ("warning", "job 4 was still waiting (Priority)")
     broke = judge_silence(
         "group 1",
         "4",
         QueueState("4", "FAILED", "n1"),
-        "srun: error: n1: task 0: Exited with exit code 2\npython: not found\n",
+        ["srun: error: n1: task 0: Exited with exit code 2", "python: not found"],
     )
     assert (broke.verdict, broke.found) == ("problem", "job 4 ended (FAILED) without a report: python: not found")
 

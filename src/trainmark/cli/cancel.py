@@ -15,7 +15,7 @@ def cancel(run: RunName, runs_dir: RunsDir = DEFAULT_RUNS_DIR) -> None:
 
     folder = find_run(run, runs_dir)
     was_running = pipeline.cancel(folder)
-    members = pipeline.status(folder)
+    members, _ = pipeline.status(folder)
     finished = sum(member.state == "finished" for member in members)
     what = "stopped" if was_running else "nothing was running"
     print(f"run {folder.run_id}: {what}; {finished} of {len(members)} members finished")

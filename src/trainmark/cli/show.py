@@ -13,7 +13,8 @@ def show(run: RunName = "latest", runs_dir: RunsDir = DEFAULT_RUNS_DIR, json: As
     """
     from trainmark.cli.output import show_result
     from trainmark.collect.build import build_result
+    from trainmark.launch.launcher import ask_queue
     from trainmark.store.runs import find_run, read_result
 
     folder = find_run(run, runs_dir)
-    show_result(read_result(folder) or build_result(folder), as_json=json)
+    show_result(read_result(folder) or build_result(folder, ask_queue(folder).jobs), as_json=json)

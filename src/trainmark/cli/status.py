@@ -21,10 +21,15 @@ def status(run: RunName = "latest", runs_dir: RunsDir = DEFAULT_RUNS_DIR, json: 
     from trainmark.store.runs import find_run
 
     folder = find_run(run, runs_dir)
-    members, alive = pipeline.status(folder), is_being_worked_on(folder)
+    (members, silence), alive = pipeline.status(folder), is_being_worked_on(folder)
     if json:
-        print_json({"run_id": folder.run_id, "alive": alive, "members": [asdict(member) for member in members]})
+        records = [asdict(member) for member in members]
+        print_json({"run_id": folder.run_id, "alive": alive, "unreachable": silence, "members": records})
         return
     console = result_console()
     console.print(f"run {folder.run_id}: {run_state(members, is_alive=alive)}")
+    if silence is not None:
+        console.print(
+            f"Slurm is unreachable ({silence}): below is what the run's files say", soft_wrap=True, markup=False
+        )
     console.print(progress_table(members))

@@ -2,16 +2,19 @@
 
 import hashlib
 import json
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from trainmark.collect.compute import compute_metrics
 from trainmark.collect.damage import read_record
 from trainmark.collect.measured import Measured, Member, read_measured
+from trainmark.collect.member_state import Outlook
 from trainmark.collect.warnings import find_warnings
 from trainmark.machine.claims import is_being_worked_on
 from trainmark.spec.config import RunConfig
 from trainmark.spec.layout import global_batch, layout_of, samples_per_replica
 from trainmark.spec.plan import plan_as_json
+from trainmark.spec.queue import QueueState
 from trainmark.spec.registries import METRICS, QUALITIES
 from trainmark.spec.result import MemberResult, Metric, Result
 from trainmark.spec.run_folder import RunFolder
@@ -30,12 +33,16 @@ MEMBER_METRICS = (
 )
 
 
-def build_result(folder: RunFolder) -> Result:
-    """The Result as far as the run has come, made of what its folder still holds."""
+def build_result(folder: RunFolder, queue: Mapping[int, QueueState] | None = None) -> Result:
+    """The Result as far as the run has come, made of what its folder still holds.
+
+    `queue` is what a scheduler says of members' jobs, if it was asked.
+    """
     config, plan = read_choices(folder)
     quality = QUALITIES.load(config.quality)
-    is_alive = is_being_worked_on(folder) or config.launch.jobs_outlive_launcher
-    return _result_of(folder, read_measured(folder, config, plan, quality, is_alive=is_alive))
+    known = {} if queue is None and not config.launch.jobs_outlive_launcher else queue
+    outlook = Outlook(is_being_worked_on(folder), known)
+    return _result_of(folder, read_measured(folder, config, plan, quality, outlook))
 
 
 def _result_of(folder: RunFolder, measured: Measured) -> Result:
@@ -118,7 +125,7 @@ def _state_of(measured: Measured) -> Literal["complete", "partial", "failed", "u
     states = {member.state for member in measured.members}
     if states == {"finished"}:
         return "complete"
-    if states & {"running", "waiting", "stopped"}:
+    if states & {"running", "queued", "waiting", "stopped"}:
         return "unfinished"
     return "partial" if "finished" in states else "failed"
 

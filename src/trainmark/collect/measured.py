@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainmark.collect.damage import Problem, gap_in, read_rank, read_record
+from trainmark.collect.member_state import Outlook, first_error, member_state
 from trainmark.collect.node_usage import NodeUsage, read_usage
 from trainmark.collect.predictions import Predictions, load_predictions, problem_with
 from trainmark.collect.statistics import union_length
@@ -223,17 +224,18 @@ class Measured:
         return "events/"
 
 
-def read_measured(folder: RunFolder, config: RunConfig, plan: Plan, quality: Any, *, is_alive: bool) -> Measured:
+def read_measured(folder: RunFolder, config: RunConfig, plan: Plan, quality: Any, outlook: Outlook) -> Measured:
     """What the folder holds now, also of a run that still goes on, was killed, or has lost files."""
-    members = tuple(_read_member(folder, config, job, is_alive=is_alive) for job in plan.jobs)
+    members = tuple(_read_member(folder, config, job, outlook) for job in plan.jobs)
     return Measured(config, plan, quality, members)
 
 
-def _read_member(folder: RunFolder, config: RunConfig, job: Job, *, is_alive: bool) -> Member:
+def _read_member(folder: RunFolder, config: RunConfig, job: Job, outlook: Outlook) -> Member:
     attempts = folder.num_attempts(job.member)
     attempt = folder.attempt(job.member, max(1, attempts))
     exit_record, exit_problem = read_record(folder, attempt.exit, EXIT) if attempt.exit.exists() else (None, None)
-    state, reason = _state_of(attempt, attempts, exit_record, is_alive=is_alive)
+    error = first_error(attempt)
+    state, reason = member_state(job.member, attempt, attempts, exit_record, error, outlook)
     if exit_problem and state not in ("finished", "waiting"):
         state, reason = "failed", f"how it ended is unknown: {exit_problem}"
     events, lost = _read_ranks(folder, attempt, job, epochs=config.train.epochs, state=state)
@@ -247,7 +249,7 @@ def _read_member(folder: RunFolder, config: RunConfig, job: Job, *, is_alive: bo
         exit=exit_record,
         events=events if attempts else (),
         load_predictions=lambda: load_predictions(attempt.predictions),
-        load_usage=lambda: read_usage(folder, attempt, job, is_over=state not in ("running", "waiting")),
+        load_usage=lambda: read_usage(folder, attempt, job, is_over=state not in ("running", "queued", "waiting")),
         problems=tuple(problem for problem in (*lost, exit_problem, done_problem) if problem),
         is_whole=state != "finished" or not lost,
         final_quality=float(quality) if isinstance(quality, int | float) else None,
@@ -269,19 +271,3 @@ def _read_ranks(
         if problem is not None and (state == "finished" or path.exists()):
             problems.append(problem)
     return tuple(of_ranks), problems
-
-
-def _state_of(
-    attempt: AttemptFolder, attempts: int, exit_record: dict[str, Any] | None, *, is_alive: bool
-) -> tuple[str, str | None]:
-    """Success is our own completion record; everything else is what the launcher wrote, if it did."""
-    if attempt.done.exists():
-        return "finished", None
-    if attempts == 0:
-        return "waiting", None
-    if exit_record is not None:
-        state = "stopped" if exit_record.get("state") == "stopped" else "failed"
-        return state, str(exit_record.get("reason") or "ended without a completion record")
-    if is_alive:
-        return "running", None
-    return "stopped", "the launcher was killed while this member trained"

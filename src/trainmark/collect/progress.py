@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from trainmark.collect.damage import read_record
+from trainmark.collect.member_state import Outlook, member_state
 from trainmark.machine.claims import is_being_worked_on
 from trainmark.spec.config import RunConfig
 from trainmark.spec.event import Event, read_events
@@ -108,30 +109,31 @@ class ProgressReader:
         }
 
 
-def read_progress(folder: RunFolder, queue: Mapping[int, QueueState]) -> list[MemberProgress]:
-    """Every member of a stored run as it is now; `queue` is what a scheduler says of members' jobs."""
-    members = ProgressReader(folder, *read_choices(folder)).read()
-    is_watched = is_being_worked_on(folder)
-    return [_as_queued(member, queue.get(member.member), is_watched=is_watched) for member in members]
+def read_progress(folder: RunFolder, queue: Mapping[int, QueueState] | None) -> list[MemberProgress]:
+    """Every member of a stored run as it is now; `queue` is what a scheduler says of members' jobs, if it answers."""
+    outlook = Outlook(is_being_worked_on(folder), queue)
+    return [_decided(folder, member, outlook) for member in ProgressReader(folder, *read_choices(folder)).read()]
+
+
+def _decided(folder: RunFolder, member: MemberProgress, outlook: Outlook) -> MemberProgress:
+    """The member in the state that every command gives it; one that runs keeps its finer state."""
+    attempt = folder.attempt(member.member, max(1, member.attempt))
+    exit_record = read_record(folder, attempt.exit)[0] or {} if attempt.exit.exists() else None
+    error = "failed" if member.state == "failed" else None
+    state, _ = member_state(member.member, attempt, member.attempt, exit_record, error, outlook)
+    job = (outlook.queue or {}).get(member.member)
+    if state == "running":
+        return replace(member, job=job)
+    seconds_left = member.seconds_left if state in ("finished", "queued") else None
+    return replace(member, state=state, phase="", seconds_left=seconds_left, job=job)
 
 
 def mark_queued(members: list[MemberProgress], queue: Mapping[int, QueueState]) -> list[MemberProgress]:
     """The members, of which those whose job waits in a scheduler's queue are queued."""
-    return [_as_queued(each, queue[each.member], is_watched=True) if _waits(each, queue) else each for each in members]
-
-
-def _waits(member: MemberProgress, queue: Mapping[int, QueueState]) -> bool:
-    return member.member in queue and queue[member.member].is_waiting
-
-
-def _as_queued(member: MemberProgress, job: QueueState | None, *, is_watched: bool) -> MemberProgress:
-    if member.state == "failed" and job is not None and job.was_cancelled:  # its ranks only say that they were stopped
-        return replace(member, state="stopped", phase="", seconds_left=None, job=job)
-    if member.state not in GOING_ON:
-        return replace(member, job=job)
-    if job is not None and job.is_waiting:
-        return replace(member, state="queued", phase="", job=job)
-    goes_on = job.is_going_on if job is not None else is_watched
-    if goes_on:
-        return replace(member, job=job)
-    return replace(member, state="stopped", phase="", seconds_left=None, job=job)
+    return [
+        replace(each, state="queued", phase="", job=job)
+        if each.state in GOING_ON and job is not None and job.is_waiting
+        else each
+        for each in members
+        for job in (queue.get(each.member),)
+    ]

@@ -7,12 +7,17 @@ from pathlib import Path
 from trainmark.spec.event import Event, read_events
 from trainmark.spec.exit_codes import DISK_FULL, FAILED, explain_exit
 from trainmark.spec.run_folder import AttemptFolder
+from trainmark.spec.units import parse_cores
 
 # What a rank says when its peer has gone, or when it was asked to end because of that: never the cause itself.
 LOST_PEER = ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "NCCL", "Gloo", "gloo")
 TOLD_TO_END = "stopped by SIGTERM"
 MOST_LETTERS = 200  # of a line that is quoted
 NOTICED = re.compile(r"noticed that process rank (\d+) ")  # how Open MPI's mpirun names the rank that a signal ended
+# How srun says that tasks ended badly: «srun: error: n1: tasks 0,2-3: Killed», «… task 1: Exited with exit code 1».
+TASKS_ENDED = re.compile(r"srun: error: \S+: tasks? (?P<tasks>[\d,-]+): (?P<how>.+?)(?: \(core dumped\))?")
+# Signals by the names that srun prints, but for SIGTERM, which it sends itself, and aborts, which follow from errors.
+SIGNALS = {signal.strsignal(each): each for each in set(signal.Signals) - {signal.SIGTERM, signal.SIGABRT}}
 SIGNALLED = 128  # what a shell, and Open MPI's mpirun, add to the number of the signal that ended a program
 
 
@@ -67,6 +72,18 @@ def explain_mpirun(attempt: AttemptFolder, num_ranks: int, exit_code: int | None
     return f"rank {silent[0]} ended without a word; {how} (log: {attempt.rank_log(silent[0])})"
 
 
+def explain_srun(attempt: AttemptFolder, num_ranks: int) -> str | None:
+    """One line: the rank that failed first, by srun's words and by the ranks' own; None: neither says anything."""
+    ended = [found for line in lines_with_words(attempt.job_log) if (found := TASKS_ENDED.fullmatch(line))]
+    killed = [each for each in ended if each["how"] in SIGNALS]
+    has_cause = any(_is_cause(event) for rank in range(num_ranks) if (event := _failure(attempt, rank)))
+    # After a rank's own error srun ends the others: by SIGTERM, at last by SIGKILL.
+    if killed and (killed[0] is ended[0] or not has_cause):
+        rank = parse_cores(killed[0]["tasks"])[0]
+        return f"rank {rank} {explain_exit(-SIGNALS[killed[0]['how']])} (log: {attempt.rank_log(rank)})"
+    return first_error(attempt, num_ranks)
+
+
 def _noticed_by_mpirun(attempt: AttemptFolder) -> int | None:
     found = NOTICED.search("\n".join(lines_with_words(attempt.mpirun_log)))
     return int(found[1]) if found else None
@@ -89,10 +106,15 @@ def _is_cause(failure: Event) -> bool:
     return not any(word in failure["error"] for word in (*LOST_PEER, TOLD_TO_END))
 
 
+def has_begun(attempt: AttemptFolder, rank: int) -> bool:
+    """Whether the rank got as far as having events."""
+    return attempt.rank_events(rank).exists()
+
+
 def _began(attempt: AttemptFolder, rank: int) -> bool:
     """Whether the rank got as far as having events, and did not end well."""
     path = attempt.rank_events(rank)
-    return path.exists() and not any(event["kind"] == "finished" for event in read_events(path)[0])
+    return has_begun(attempt, rank) and not any(event["kind"] == "finished" for event in read_events(path)[0])
 
 
 def _failure(attempt: AttemptFolder, rank: int) -> Event | None:

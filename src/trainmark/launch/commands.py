@@ -32,7 +32,9 @@ def rank_command(
     """The command that starts one rank of one attempt at a member; a launcher may add variables of its own."""
     argv = [*worker_words(record), "--rank", str(rank.rank), "--attempt", str(attempt)]
     if supervised_by is not None:
-        argv += ["--wait-for-start", "--supervised-by", str(supervised_by)]
+        # What starts a container may stay between the launcher and the rank, whose parent is then another process.
+        leash = ["--end-with-input"] if record.site.container else ["--supervised-by", str(supervised_by)]
+        argv += ["--wait-for-start", *leash]
     return RankCommand(tuple(argv), {**rank_environment(record.config.launch, rank), **launcher_environment})
 
 

@@ -3,11 +3,14 @@
 from typing import Protocol
 
 from trainmark.spec.config import RunConfig
+from trainmark.spec.errors import SchedulerError
 from trainmark.spec.job_record import JobRecord
 from trainmark.spec.plan import Plan
-from trainmark.spec.queue import QueueState
+from trainmark.spec.queue import QueueAnswer, QueueState
+from trainmark.spec.registries import LAUNCHERS
 from trainmark.spec.run_folder import RunFolder
 from trainmark.spec.site import Site
+from trainmark.spec.stored_run import read_stored
 
 
 class Launcher(Protocol):
@@ -62,5 +65,17 @@ class Launcher(Protocol):
         ...
 
     def queue(self, folder: RunFolder) -> dict[int, QueueState]:
-        """Where each member's newest job is, as far as known; members that were never started are left out."""
+        """Where each member's newest job is, as far as known; members that were never started are left out.
+
+        Raises SchedulerError if there is a scheduler and it does not answer.
+        """
         ...
+
+
+def ask_queue(folder: RunFolder) -> QueueAnswer:
+    """What the scheduler says of a stored run's jobs, or why it says nothing; without a scheduler there are none."""
+    launcher: Launcher = LAUNCHERS.load(read_stored(folder)[0].launch.launcher)()
+    try:
+        return QueueAnswer(launcher.queue(folder))
+    except SchedulerError as error:
+        return QueueAnswer(None, str(error))

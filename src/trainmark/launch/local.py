@@ -44,7 +44,7 @@ class OwnProcesses:
         lines = [
             "#!/bin/bash",
             as_comment(f"Run {record.folder.run_id}, member {job.member}: {workers} on this machine."),
-            "# trainmark runs the same commands with --supervised-by, so that members start together and end with it.",
+            "# trainmark runs the same commands with further options, so that members start together and end with it.",
             "pids=()",
         ]
         for rank in job.ranks:
@@ -59,7 +59,8 @@ class OwnProcesses:
         found = []
         for rank in record.job.ranks:
             argv, environment = rank_command(record, rank, number, ENVIRONMENT, supervised_by=os.getpid())
-            found.append(ProcessCommand(str(rank.rank), argv, environment, attempt.rank_log(rank.rank)))
+            log, is_held = attempt.rank_log(rank.rank), bool(record.site.container)
+            found.append(ProcessCommand(str(rank.rank), argv, environment, log, holds_input=is_held))
         return found
 
     def start_delay_s(self, record: JobRecord) -> float:

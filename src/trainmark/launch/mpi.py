@@ -1,12 +1,13 @@
 """Starts the ranks of each member by an mpirun of its own, on this machine or on the nodes that the site names."""
 
+import os
 import shlex
 from functools import cached_property
 
 from trainmark.launch.blame import explain_mpirun
 from trainmark.launch.commands import as_comment, worker_words
 from trainmark.launch.environment import shared_environment
-from trainmark.launch.mpirun import Mpirun, find_mpirun, hosts_of, mpirun_words
+from trainmark.launch.mpirun import Mpirun, check_root, find_mpirun, hosts_of, mpirun_words
 from trainmark.launch.processes import ProcessLauncher
 from trainmark.launch.start_gun import SAME_STORAGE_DELAY_S, SHARED_STORAGE_DELAY_S
 from trainmark.launch.starter import ProcessCommand
@@ -33,11 +34,11 @@ class ByMpirun:
         return find_mpirun()
 
     def check(self, config: RunConfig, plan: Plan, site: Site) -> None:
-        """An error if there is no mpirun, or if the site is this machine and the plan's cores are not here.
+        """An error if there is no mpirun, or it refuses this user, or the plan's cores are not on this machine.
 
         Cores of other nodes are for the ranks to check.
         """
-        _ = self._mpirun
+        check_root(self._mpirun, os.geteuid(), os.environ)
         if site.num_nodes == 1:
             check_this_machine(plan)
 

@@ -3,7 +3,7 @@
 import shutil
 import subprocess
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from trainmark.spec.errors import PlanError
@@ -11,6 +11,7 @@ from trainmark.spec.plan import Rank
 
 PROGRAMS = ("mpirun", "mpiexec")
 TIMEOUT_S = 30.0
+ALLOW_ROOT = ("ALLOW_RUN_AS_ROOT", "ALLOW_RUN_AS_ROOT_CONFIRM")  # after the maker's prefix; both must be 1
 THIS_MACHINE = "localhost"
 
 
@@ -38,6 +39,18 @@ def find_mpirun() -> Mpirun:
         f"{program} calls itself '{said.strip().split(chr(10))[0]}', but the launcher 'mpi' knows Open MPI and MPICH's "
         "Hydra. Put one of them first on PATH, or choose --launcher local."
     )
+
+
+def check_root(mpirun: Mpirun, user_id: int, environment: Mapping[str, str]) -> None:
+    """Raises if mpirun would refuse to start anything for this user: Open MPI wants root to ask twice."""
+    if mpirun.flavour != "open-mpi" or user_id != 0:
+        return
+    asked = [all(environment.get(f"{maker}_{name}") == "1" for name in ALLOW_ROOT) for maker in ("OMPI", "PRTE")]
+    if not any(asked):
+        raise PlanError(
+            "Open MPI's mpirun does not run as root unless OMPI_ALLOW_RUN_AS_ROOT=1 and "
+            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 are set. Run as another user, set both, or choose --launcher local."
+        )
 
 
 def _version(program: str) -> str:

@@ -166,7 +166,7 @@ def _open(command: ProcessCommand) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             command.argv,
             env={**os.environ, **command.environment},
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE if command.holds_input else subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
             start_new_session=True,
@@ -184,3 +184,5 @@ def _stop_all(processes: list[subprocess.Popen[bytes]]) -> None:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+        if process.stdin is not None:  # ends a rank whose container's program has ended without it
+            process.stdin.close()

@@ -17,6 +17,7 @@ class ProcessCommand(NamedTuple):
     argv: tuple[str, ...]
     environment: dict[str, str]
     log: Path
+    holds_input: bool = False  # whether the program's input stays open as long as this process lives
 
 
 class Starter(Protocol):

@@ -3,6 +3,7 @@
 import ctypes
 import os
 import signal
+import stat
 import sys
 import threading
 import time
@@ -24,6 +25,22 @@ def ending_with_us(program: tuple[str, ...]) -> tuple[str, ...]:
     """The words that start a program, by its path, so that it gets SIGTERM when this process ends."""
     # Not by code between fork and exec, which is not safe in a process with threads.
     return (sys.executable, "-P", "-m", "trainmark.machine.orphans", str(os.getpid()), *program)
+
+
+def end_with_input() -> None:
+    """This process ends with the one that holds the other end of its standard input, whatever lies between the two.
+
+    For a process in a container: its parent is the container's, and may be of another namespace of process numbers.
+    """
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # if the container's program is killed first
+    if stat.S_ISFIFO(os.fstat(0).st_mode):  # some containers give their programs no input
+        threading.Thread(target=_read_to_end, name="input", daemon=True).start()
+
+
+def _read_to_end() -> None:
+    while os.read(0, 1):
+        pass
+    os._exit(STOPPED)
 
 
 def watch_parent() -> None:

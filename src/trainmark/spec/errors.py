@@ -43,6 +43,10 @@ class RunFailedError(TrainmarkError):
     exit_code = EXIT_RUN_FAILED
 
 
+class SchedulerError(RunFailedError):
+    """A scheduler that is unreachable, or refuses what it is asked."""
+
+
 class InterruptedRunError(TrainmarkError):
     """A run that was stopped by Ctrl-C or SIGTERM; its folder can be resumed."""
 

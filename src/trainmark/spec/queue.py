@@ -1,6 +1,7 @@
-"""QueueState: what a scheduler says of a member's job at one moment."""
+"""QueueState: what a scheduler says of a member's job at one moment; QueueAnswer: what it says of all of a run."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 # Slurm's words for jobs that have not ended.
 WAITING = frozenset({"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"})
@@ -31,3 +32,10 @@ class QueueState:
     def was_cancelled(self) -> bool:
         """Whether a user ended the job."""
         return self.state.startswith("CANCELLED")
+
+
+class QueueAnswer(NamedTuple):
+    """The newest job of each member, as far as the scheduler knows them; None, and why, where it does not answer."""
+
+    jobs: dict[int, QueueState] | None
+    silence: str | None = None

@@ -38,7 +38,7 @@ class MemberResult(Section):
     """What became of one member."""
 
     member: int
-    state: Literal["finished", "failed", "stopped", "running", "waiting"]
+    state: Literal["finished", "failed", "stopped", "running", "queued", "waiting"]
     attempts: int
     seed: int
     quality: float | None = None

@@ -50,6 +50,11 @@ class AttemptFolder:
         return self.path / "mpirun.log"
 
     @property
+    def job_log(self) -> Path:
+        """What a batch job's script printed: the site's setup, and srun or mpirun themselves."""
+        return self.path / "job.log"
+
+    @property
     def failed(self) -> Path:
         """Marks that a rank has failed, where the exit codes of single ranks are not seen."""
         return self.path / "failed"

@@ -38,14 +38,17 @@ def long_option(text: str) -> str:
             "an option is one word that begins with two dashes, without spaces, quotes, \\ and #; "
             "write it like --constraint=rome"
         )
-    name = found[1]
-    if name in OPTIONS_WITH_A_KEY:
-        raise ValueError(f"--{name} has a key of its own; use {OPTIONS_WITH_A_KEY[name]}")
-    if name in OPTIONS_OF_TRAINMARK:
-        raise ValueError(f"--{name} is set by trainmark itself; leave it out")
-    if name in OPTIONS_THAT_SUBMIT_NOTHING:
-        raise ValueError(f"with --{name} sbatch does not submit a job's script; leave it out")
-    return text
+    # sbatch completes a name that is cut short (getopt_long): --arra is --array.
+    refused = (*OPTIONS_WITH_A_KEY, *sorted(OPTIONS_OF_TRAINMARK | OPTIONS_THAT_SUBMIT_NOTHING))
+    meant = found[1] if found[1] in refused else next((full for full in refused if full.startswith(found[1])), None)
+    if meant is None:
+        return text
+    name = f"--{meant}" if meant == found[1] else f"--{found[1]}, which may stand for --{meant},"
+    if meant in OPTIONS_WITH_A_KEY:
+        raise ValueError(f"{name} has a key of its own; use {OPTIONS_WITH_A_KEY[meant]}")
+    if meant in OPTIONS_OF_TRAINMARK:
+        raise ValueError(f"{name} is set by trainmark itself; leave it out")
+    raise ValueError(f"with {name} sbatch does not submit a job's script; leave it out")
 
 
 LongOption = Annotated[str, AfterValidator(long_option)]

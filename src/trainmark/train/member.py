@@ -49,7 +49,13 @@ def train_member(
     stop_sampling()
     barrier()
     if rank.rank == 0:
-        write_json(attempt.done, {"member": record.job.member, "attempt": attempt_number, "quality": quality})
+        done = {
+            "member": record.job.member,
+            "attempt": attempt_number,
+            "quality": quality,
+            "predictions": attempt.predictions.exists(),  # synthetic data have none
+        }
+        write_json(attempt.done, done)
     # Members that run on their own did so when they measured before.
     has_neighbours = waits_for_start or record.config.launch.allocation == "one"
     patience_s = patience_of(record, training_s) if has_neighbours else None

@@ -60,7 +60,7 @@ def find_own_rank(named: str, ranks: tuple[Rank, ...], environment: Mapping[str,
 def take_place(rank: Rank, record: JobRecord, *, told_by: str) -> Rank:
     """The rank with the cores that it really has: its slot's, or those that Slurm has bound it to."""
     if record.config.launch.launcher == "slurm":
-        _choose_accelerator(rank)
+        _choose_accelerator(rank, record.job.ranks)
         if record.site.slurm.binding == "slurm":
             rank = rank._replace(cores=_bound_cores(rank, record.job.ranks))
     elif told_by == "mpi" and rank.accelerator is not None:
@@ -86,17 +86,22 @@ def _bound_cores(rank: Rank, ranks: tuple[Rank, ...]) -> tuple[int, ...]:
     return tuple(cores[first : first + wanted])
 
 
-def _choose_accelerator(rank: Rank) -> None:
-    """Of the devices that Slurm gave to the node's ranks, this rank sees its own alone."""
+def _choose_accelerator(rank: Rank, ranks: tuple[Rank, ...]) -> None:
+    """Of the devices that Slurm gave to the member's ranks on this node, this rank sees its own alone.
+
+    Where Slurm shows more of them than the member has ranks here, other members use the rest: then the plan decides.
+    """
     given = [word for word in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if word]
     if rank.accelerator is None or len(given) == 1:
         return
+    on_node = sum(each.node == rank.node for each in ranks)
+    number = rank.rank_of_node if len(given) <= on_node else rank.accelerator
     if not given:
         os.environ["CUDA_VISIBLE_DEVICES"] = str(rank.accelerator)
-    elif rank.rank_of_node < len(given):
-        os.environ["CUDA_VISIBLE_DEVICES"] = given[rank.rank_of_node]
+    elif number < len(given):
+        os.environ["CUDA_VISIBLE_DEVICES"] = given[number]
     else:
         raise PlanError(
-            f"Rank {rank.rank} is number {rank.rank_of_node} of its node, but Slurm gave the node accelerators "
+            f"Rank {rank.rank} is number {number} of its node, but Slurm gave the node accelerators "
             f"{','.join(given)}. Correct groups.gres and the slots in the site file."
         )

@@ -1,6 +1,7 @@
 """The rank process: sets itself up, trains its share of one member, and ends in a way the launcher can explain."""
 
 import argparse
+import faulthandler
 import os
 import signal
 import sys
@@ -11,7 +12,7 @@ from types import FrameType
 
 from trainmark.machine.instructions import keep_off_broken_amx
 from trainmark.machine.late_files import read_late
-from trainmark.machine.orphans import end_with_parent, watch_parent
+from trainmark.machine.orphans import end_with_input, end_with_parent, watch_parent
 from trainmark.machine.storage import is_disk_full
 from trainmark.spec.errors import StorageError, TrainmarkError
 from trainmark.spec.exit_codes import DISK_FULL, FAILED, STOPPED
@@ -33,6 +34,9 @@ def main(argv: list[str] | None = None) -> None:
     if arguments.supervised_by is not None:
         # Orphans would go on using cores that the next measurement believes to be free.
         end_with_parent(arguments.supervised_by, signal.SIGKILL)
+    if arguments.end_with_input:
+        end_with_input()
+    faulthandler.register(signal.SIGUSR1)  # where does it hang? The stacks of all threads go to the rank's log
     signal.signal(signal.SIGTERM, _on_sigterm)
     request = EndRequest()
     signal.signal(signal.SIGUSR2, request.note)
@@ -70,6 +74,7 @@ def _parse(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--wait-for-start", action="store_true", help="wait until the launcher names the moment")
     parser.add_argument("--own-log", action="store_true", help="print into the attempt's rank-R.log")
     parser.add_argument("--supervised-by", type=int, metavar="PID", help="end when this launcher dies")
+    parser.add_argument("--end-with-input", action="store_true", help="end when standard input is closed")
     return parser.parse_args(argv)
 
 

@@ -2,9 +2,10 @@
 
 from contextlib import suppress
 
-from trainmark.launch.blame import SIGNALLED, first_error, lines_with_words
+from trainmark.launch.blame import SIGNALLED, explain_srun, has_begun, lines_with_words
 from trainmark.launch.ends import End
 from trainmark.launch.slurm.queue import last_word
+from trainmark.launch.slurm.setup import explain_setup
 from trainmark.launch.slurm.underway import Underway
 from trainmark.machine.slurm.programs import SlurmUnreachableError
 from trainmark.spec.exit_codes import DISK_FULL, STOPPED, explain_exit
@@ -32,13 +33,13 @@ def explain_end(job: Underway) -> tuple[End, str | None]:
     slurm = _says(job.state, job.job_id)
     if job.state is not None and job.state.was_cancelled:
         return "stopped", slurm
-    error = first_error(job.attempt, len(job.record.job.ranks))
+    error = explain_srun(job.attempt, len(job.record.job.ranks))
     if job.state is not None and job.state.state in BY_SLURM_ALONE:
         return "failed", slurm if error is None else f"{slurm}; {error}"
     code = _exit_code(job)
     if error is not None and code != DISK_FULL:  # on a full disk it depends on some bytes whether a rank can say so
         return "failed", error
-    why = _explain_exit(code) or _quote_log(job)
+    why = _explain_exit(code) or _explain_start(job)
     return "failed", slurm if why is None else f"{slurm}; {why}"
 
 
@@ -54,10 +55,13 @@ def _exit_code(job: Underway) -> int | None:
     return None
 
 
-def _quote_log(job: Underway) -> str | None:
-    """The end of the first log in which there is something: a program that could not even start is told there."""
-    for rank in range(len(job.record.job.ranks)):
-        log = job.attempt.rank_log(rank)
+def _explain_start(job: Underway) -> str | None:
+    """Why no rank began: a failing line of setup, else the end of the first log in which there is something."""
+    ranks = range(len(job.record.job.ranks))
+    has_started = any(has_begun(job.attempt, rank) for rank in ranks)
+    if not has_started and (setup := explain_setup(job.attempt.job_log)):
+        return setup
+    for log in (*(job.attempt.rank_log(rank) for rank in ranks), job.attempt.job_log):
         if lines := lines_with_words(log):
             return f"{lines[-1]} (log: {log})"
     return None

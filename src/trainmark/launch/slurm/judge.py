@@ -30,9 +30,15 @@ def judge_node(
         yield _local_storage(place, node["local_storage"])
 
 
-def judge_silence(label: str, job_id: str, state: QueueState | None, printed: str) -> Finding:
-    """The finding about a job that has left no report."""
-    lines = [line.strip() for line in printed.splitlines() if line.strip()]
+def judge_setup(label: str, failure: str | None) -> Finding:
+    """The finding about the site's setup lines; one that fails may be harmless, so it is no problem by itself."""
+    if failure is None:
+        return Finding(f"{label}: setup", "good", "no line failed")
+    return Finding(f"{label}: setup", "warning", failure, "Correct setup in the site file.")
+
+
+def judge_silence(label: str, job_id: str, state: QueueState | None, lines: list[str]) -> Finding:
+    """The finding about a job that has left no report; `lines` is what it printed."""
     # srun's own word on a task that failed may come before the one that says why.
     first = next((line for line in lines if "Exited with exit code" not in line), "it printed nothing")
     if state is not None and state.is_waiting:

@@ -7,14 +7,15 @@ from secrets import token_hex
 
 from trainmark.launch.ends import End, record_end
 from trainmark.launch.slurm.ending import explain_end
-from trainmark.launch.slurm.header import escaped_output
-from trainmark.launch.slurm.queue import QueuedJob, find_job, reach_slurm, read_queue
+from trainmark.launch.slurm.header import check_time_limit
+from trainmark.launch.slurm.queue import QueuedJob, find_job, reach_slurm, read_queue, submit
 from trainmark.launch.slurm.script import job_name, member_script, preview, submission_script
 from trainmark.launch.slurm.shape import check_shapes, shape_of_member
 from trainmark.launch.slurm.submission import Submission, Task, read_submissions, write_submission
 from trainmark.launch.slurm.underway import Underway
 from trainmark.machine.slurm.programs import (
     SlurmRefusedError,
+    SlurmSilentError,
     SlurmUnreachableError,
     call,
 )
@@ -54,6 +55,7 @@ class SlurmLauncher:
     def check(self, config: RunConfig, plan: Plan, site: Site) -> None:
         """An error if Slurm could not be asked for the plan's members; Slurm itself is not asked."""
         check_shapes(plan, site, one_allocation=config.launch.allocation == "one")
+        check_time_limit(config.launch.time_limit_minutes or site.slurm.time_limit_minutes, site.slurm)
         self._longest_wait_s = site.slurm.poll_s
 
     def reach(self) -> None:
@@ -106,6 +108,7 @@ class SlurmLauncher:
             job_id = job_id or _sbatch(folder, submission)
         except SlurmUnreachableError:
             self._unsent = (submission, records)
+            self._wait_longer()
             return False
         except SlurmRefusedError as error:
             self._unsent = None
@@ -186,7 +189,13 @@ class SlurmLauncher:
         states = {number: job.state.state for number, job in queue.items()} if queue is not None else {}
         is_news = something_ended or (queue is not None and states != self._last_states)
         self._last_states = states if queue is not None else self._last_states
-        self._wait_s = FIRST_POLL_S if is_news else min(self._longest_wait_s, self._wait_s * BACK_OFF)
+        if is_news:
+            self._wait_s = FIRST_POLL_S
+        else:
+            self._wait_longer()
+
+    def _wait_longer(self) -> None:
+        self._wait_s = min(self._longest_wait_s, self._wait_s * BACK_OFF)
 
     def _end(self, each: Underway) -> None:
         state, reason = explain_end(each)
@@ -223,7 +232,8 @@ class SlurmLauncher:
         """The newest job of each member, as Slurm sees it now."""
         jobs = read_queue(job_name(folder))
         found = {}
-        for submission in read_submissions(folder):
+        for each in read_submissions(folder):
+            submission = each.with_job(each.job_id or _number_of(each, jobs) or "")
             for task in submission.tasks:
                 if job := find_job(jobs, submission.job_of(task) or ""):
                     found[task.member] = job.state
@@ -231,19 +241,23 @@ class SlurmLauncher:
 
 
 def _sbatch(folder: RunFolder, submission: Submission) -> str:
-    """The number of the job."""
-    output = escaped_output(folder.submission_output(submission.number))
-    script = str(folder.submission_script(submission.number))
-    answer = call("sbatch", "--parsable", f"--output={output}", script)
-    return answer.strip().split(";")[0]  # "123;cluster" where there are several
+    """The number of the job, by sbatch's word or, where that fails, by the queue's."""
+    try:
+        return submit(folder.submission_output(submission.number), folder.submission_script(submission.number))
+    except SlurmSilentError:
+        if job_id := _find_submitted(folder, submission):
+            return job_id
+        raise
 
 
 def _find_submitted(folder: RunFolder, submission: Submission) -> str | None:
     """The number of the job that has the submission's comment."""
-    for number, job in read_queue(job_name(folder)).items():
-        if job.comment == submission.comment:
-            return number.split("_")[0]
-    return None
+    return _number_of(submission, read_queue(job_name(folder)))
+
+
+def _number_of(submission: Submission, jobs: dict[str, QueuedJob]) -> str | None:
+    found = (number for number, job in jobs.items() if job.comment == submission.comment)
+    return next((number.split("_")[0] for number in found), None)
 
 
 def _in_one_allocation(records: list[JobRecord]) -> bool:

@@ -9,14 +9,18 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from trainmark.launch.blame import lines_with_words
 from trainmark.launch.commands import as_comment
-from trainmark.launch.slurm.header import escaped_output, header_lines
-from trainmark.launch.slurm.judge import judge_count, judge_node, judge_silence
-from trainmark.launch.slurm.queue import last_word, reach_slurm, read_queue
+from trainmark.launch.slurm.header import header_lines
+from trainmark.launch.slurm.judge import judge_count, judge_node, judge_setup, judge_silence
+from trainmark.launch.slurm.queue import last_word, reach_slurm, read_queue, submit
+from trainmark.launch.slurm.setup import failed_setup, setup_lines
 from trainmark.launch.slurm.shape import JobShape
 from trainmark.machine.late_files import look_afresh
 from trainmark.machine.slurm.programs import SlurmRefusedError, call
 from trainmark.machine.software import describe_software
+from trainmark.machine.stopping import stoppable
+from trainmark.spec.errors import InterruptedRunError, TrainmarkError
 from trainmark.spec.files import read_json, write_text
 from trainmark.spec.finding import Finding
 from trainmark.spec.site import NodeGroup, Site
@@ -27,18 +31,36 @@ SEEN_WITHIN_S = 10.0  # how long the report of a job that has ended may take to 
 
 
 def preflight(site: Site, runs_dir: Path, patience_s: float, say: Callable[[str], None]) -> list[Finding]:
-    """What a small job on each group of nodes found; jobs that do not start in time are cancelled."""
+    """What a small job on each group of nodes found; jobs that do not start in time are cancelled, as with Ctrl-C."""
     reach_slurm()
     folder = runs_dir.resolve() / f".preflight-{secrets.token_hex(4)}"
     folder.mkdir(parents=True)
     try:
-        return [
-            found
-            for number, group in enumerate(site.groups)
-            for found in _group(site, group, folder, number, patience_s, say)
-        ]
+        with stoppable("; its job was cancelled"):
+            return [
+                found
+                for number, group in enumerate(site.groups)
+                for found in _group(site, group, folder, number, patience_s, say)
+            ]
+    except InterruptedRunError as stopped:
+        raise _without_jobs(_job_name(folder), stopped) from None
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _without_jobs(job_name: str, stopped: InterruptedRunError) -> InterruptedRunError:
+    """The error, once no job of that name is left: by its name, since sbatch may just have made it."""
+    try:
+        call("scancel", "--quiet", f"--name={job_name}")
+    except TrainmarkError as error:
+        return InterruptedRunError(
+            f"Stopped; its job may still be queued: {error}. Cancel it: scancel --name={job_name}"
+        )
+    return stopped
+
+
+def _job_name(folder: Path) -> str:
+    return folder.name.removeprefix(".")
 
 
 def _group(
@@ -49,9 +71,9 @@ def _group(
     token, report = folder / f"token-{number}", folder / f"report-{number}.json"
     write_text(token, secrets.token_hex(8))
     script = folder / f"job-{number}.sh"
-    write_text(script, preflight_script(site, group, token, report, job_name=folder.name.removeprefix(".")))
+    write_text(script, preflight_script(site, group, token, report, job_name=_job_name(folder)))
     try:
-        job_id = call("sbatch", "--parsable", f"--output={escaped_output(folder / f'out-{number}')}", str(script))
+        job_id = submit(folder / f"out-{number}", script)
     except SlurmRefusedError as error:
         yield Finding(
             f"{label}: submission",
@@ -60,12 +82,13 @@ def _group(
             "Correct the group, account and options in the site file.",
         )
         return
-    job_id = job_id.strip().split(";")[0]
     say(f"{label}: job {job_id} submitted")
-    answer = _wait(report, job_id, folder.name.removeprefix("."), patience_s)
+    answer = _wait(report, job_id, _job_name(folder), patience_s)
+    printed = lines_with_words(folder / f"out-{number}")
+    if site.setup:
+        yield judge_setup(label, failed_setup(printed))
     if answer is None:
-        said = folder / f"out-{number}"
-        yield judge_silence(label, job_id, last_word(job_id), said.read_text() if said.exists() else "")
+        yield judge_silence(label, job_id, last_word(job_id), printed)
         call("scancel", "--quiet", job_id)
         return
     here = {
@@ -118,7 +141,7 @@ def preflight_script(site: Site, group: NodeGroup, token: Path, report: Path, *,
         "#!/bin/bash",
         *header_lines(site, group, shape, job_name=job_name, comment=None, minutes=MINUTES),
         as_comment(f"Preflight of site {site.name}."),
-        *site.setup,
+        *setup_lines(site.setup),
         shlex.join([*start, "--mpi=none", "--export=ALL", *words]),
     ]
     return "\n".join(lines) + "\n"

@@ -1,9 +1,19 @@
 """What Slurm says of a run's jobs: all of them in one call, and the last word on one that is gone."""
 
 import re
+from pathlib import Path
 from typing import NamedTuple
 
-from trainmark.machine.slurm.programs import SlurmMissingError, SlurmRefusedError, SlurmUnreachableError, call, last_of
+from trainmark.launch.slurm.header import escaped_output
+from trainmark.machine.slurm.programs import (
+    SlurmMissingError,
+    SlurmRefusedError,
+    SlurmSilentError,
+    SlurmUnreachableError,
+    call,
+    in_one_line,
+    last_of,
+)
 from trainmark.spec.queue import QueueState
 
 SEPARATOR = "|"
@@ -16,6 +26,15 @@ class QueuedJob(NamedTuple):
 
     state: QueueState
     comment: str
+
+
+def submit(output: Path, script: Path) -> str:
+    """The number of the job that sbatch made of the script; an error with what it said, if it named none."""
+    answer = call("sbatch", "--parsable", f"--output={escaped_output(output)}", str(script))
+    # "123;cluster" where there are several; a site's wrapper may print more lines.
+    if numbers := re.findall(r"^(\d+)(?:;\S*)?$", answer, re.MULTILINE):
+        return str(numbers[-1])
+    raise SlurmSilentError(f"sbatch named no job, but ended well. It printed: {in_one_line(answer) or 'nothing'}")
 
 
 def read_queue(job_name: str) -> dict[str, QueuedJob]:

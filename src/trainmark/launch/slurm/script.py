@@ -5,8 +5,9 @@ import sys
 
 from trainmark.launch.commands import as_comment
 from trainmark.launch.slurm.header import header_lines, memory_of_ranks
+from trainmark.launch.slurm.setup import setup_lines
 from trainmark.launch.slurm.shape import JobShape, shape_of_all, shape_of_member
-from trainmark.launch.slurm.start import start_lines
+from trainmark.launch.slurm.start import WAIT_FOR_START, start_lines
 from trainmark.launch.slurm.submission import Submission, Task
 from trainmark.spec.job_record import JobRecord
 from trainmark.spec.run_folder import RunFolder, member_name
@@ -33,13 +34,14 @@ def member_script(record: JobRecord) -> str:
         "shift",
         f"folder={shlex.quote(str(record.folder.job(job.member)))}/attempt-$attempt",
         'mkdir -p "$folder"',
+        'exec >>"$folder/job.log" 2>&1',  # not sbatch's own output, which the members of an array share
         # A requeued job would write over what its first start has measured.
         'if [ "${SLURM_RESTART_COUNT:-0}" -gt 0 ]; then',
         '  echo "Slurm has requeued this job; trainmark makes a new attempt instead" >&2',
         '  echo 75 >"$folder/status"',
         "  exit 75",
         "fi",
-        *record.site.setup,
+        *setup_lines(record.site.setup, at_exit='echo "$status" >"$folder/status"'),
         *start_lines(record, shape),
         'echo "$status" >"$folder/status"',
         'exit "$status"',
@@ -74,13 +76,12 @@ def allocation_script(records: list[JobRecord], submission: Submission) -> str:
         "#!/bin/bash",
         *_header(first, shape_of_all(records), submission),
         as_comment(f"Run {first.folder.run_id}: {len(records)} members in one allocation."),
-        *first.site.setup,
         f"jobs={shlex.quote(str(first.folder.path))}/jobs",
     ]
     together = [record for record in records if record.job.is_first_of_lane]
     if together:
         lines.append("# Tells the first member of each lane to start, once all of them are ready.")
-        lines.append(f"{_start_gun(together, attempts)} &")
+        lines += ["(", *first.site.setup, _start_gun(together, attempts), ") &"]
     for lane in sorted({record.job.lane for record in records}):
         members = [record for record in records if record.job.lane == lane]
         shape = shape_of_member(members[0])
@@ -92,7 +93,8 @@ def allocation_script(records: list[JobRecord], submission: Submission) -> str:
         lines += [f"# lane {lane}: {place} of the allocation", "("]
         for record in members:
             member = record.job.member
-            lines.append(f'  /bin/bash "$jobs"/{member_name(member)}/job.sh {attempts[member]} {options}')
+            waits = f"{WAIT_FOR_START}=1 " if record in together else ""
+            lines.append(f'  {waits}/bin/bash "$jobs"/{member_name(member)}/job.sh {attempts[member]} {options}')
         lines.append(") &")
     lines.append("wait")
     return "\n".join(lines) + "\n"

@@ -4,9 +4,11 @@ import shlex
 
 from trainmark.launch.commands import worker_words
 from trainmark.launch.environment import shared_environment
-from trainmark.launch.slurm.header import escaped_output
+from trainmark.launch.slurm.header import accelerators_of_ranks, escaped_output
 from trainmark.launch.slurm.shape import JobShape
 from trainmark.spec.job_record import JobRecord
+
+WAIT_FOR_START = "TRAINMARK_WAIT_FOR_START"  # set for members that start together
 
 
 def start_lines(record: JobRecord, shape: JobShape) -> list[str]:
@@ -41,6 +43,9 @@ def _srun(record: JobRecord, shape: JobShape) -> str:
         f"--mpi={slurm.mpi or 'none'}",
         "--export=ALL",
     ]
+    if accelerators := accelerators_of_ranks(shape, record.group):
+        # A step that does not ask takes all of the job's, and steps beside it wait until it has ended.
+        words.append(f"--gres={accelerators}")
     folder = escaped_output(record.folder.job(record.job.member))
     return f'{shlex.join(words)} --output={shlex.quote(folder)}/attempt-"$attempt"/rank-%t.log "$@"'
 
@@ -57,6 +62,7 @@ def _mpirun(record: JobRecord, shape: JobShape) -> str:
 def _worker(record: JobRecord, told_by: str, *more: str) -> str:
     variables = shared_environment(record.config.launch, record.job.ranks)
     words = ["env", *(f"{name}={value}" for name, value in variables.items()), *worker_words(record)]
-    waits = record.config.launch.allocation == "one" and record.job.is_first_of_lane
-    words += ["--rank", told_by, *more, *(["--wait-for-start"] if waits else [])]
-    return f'{shlex.join(words)} --attempt "$attempt"'
+    words += ["--rank", told_by, *more]
+    # Only the script of an allocation gives the start signal: run by hand, the member starts at once.
+    waits = f" ${{{WAIT_FOR_START}:+--wait-for-start}}" if record.config.launch.allocation == "one" else ""
+    return f'{shlex.join(words)} --attempt "$attempt"{waits}'

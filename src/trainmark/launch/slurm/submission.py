@@ -1,10 +1,17 @@
 """Submission: what was given to sbatch together; recorded before, so that no job is ever unknown."""
 
+import re
+import shlex
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from trainmark.spec.files import read_json, write_json
 from trainmark.spec.run_folder import RunFolder
+
+# How the scripts of script.py name the tries that they hold.
+IN_ARRAY = re.compile(r"^members=\((?P<members>[\d ]*)\)\nattempts=\((?P<attempts>[\d ]*)\)$", re.MULTILINE)
+IN_ALLOCATION = re.compile(r"/(\d+)/job\.sh (\d+) ")
+TOKEN = re.compile(r"^#SBATCH --comment=.*submission-\d+-(\w+)", re.MULTILINE)
 
 
 class Task(NamedTuple):
@@ -58,10 +65,36 @@ def write_submission(folder: RunFolder, submission: Submission) -> None:
 
 def read_submissions(folder: RunFolder) -> list[Submission]:
     """All of a run, oldest first; those that were copied along with its folder belong to the original."""
-    records = {number: read_json(folder.submission_record(number)) for number in folder.submission_numbers()}
-    return [_read(number, data) for number, data in records.items() if folder.is_owner_of(data)]
+    found = (_read(folder, number) for number in folder.submission_numbers())
+    return [submission for submission in found if submission is not None]
 
 
-def _read(number: int, data: dict[str, Any]) -> Submission:
+def _read(folder: RunFolder, number: int) -> Submission | None:
+    """None where it belongs to another folder; one whose record cannot be read is taken from its script."""
+    try:
+        data = read_json(folder.submission_record(number))
+        return _from_record(number, data) if folder.is_owner_of(data) else None
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return _from_script(folder, number)
+
+
+def _from_script(folder: RunFolder, number: int) -> Submission | None:
+    """What script.py wrote there, its job unknown; without a script nothing was submitted."""
+    try:
+        text = folder.submission_script(number).read_text(errors="replace")
+    except OSError:
+        return Submission(number, (), is_array=True, job_id=None)
+    if shlex.quote(str(folder.path)) not in text:  # scripts name the folder in which they were written
+        return None
+    if found := IN_ARRAY.search(text):
+        tries = list(zip(found["members"].split(), found["attempts"].split(), strict=False))
+    else:
+        tries = IN_ALLOCATION.findall(text)
+    tasks = tuple(Task(int(member), int(attempt)) for member, attempt in tries)
+    token = TOKEN.search(text)
+    return Submission(number, tasks, is_array=found is not None, job_id=None, token=token[1] if token else "")
+
+
+def _from_record(number: int, data: dict[str, Any]) -> Submission:
     tasks = tuple(Task(**task) for task in data["tasks"])
     return Submission(number, tasks, data["is_array"], data["job_id"], data["gave_up"], data.get("token", ""))

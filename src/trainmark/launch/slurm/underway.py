@@ -8,6 +8,7 @@ from pathlib import Path
 from trainmark.launch.slurm.queue import QueuedJob, find_job, last_word
 from trainmark.machine.late_files import DELAY_S, look_afresh
 from trainmark.machine.slurm.programs import SlurmUnreachableError
+from trainmark.spec.files import read_json
 from trainmark.spec.job_record import JobRecord
 from trainmark.spec.queue import QueueState
 from trainmark.spec.run_folder import AttemptFolder
@@ -58,9 +59,16 @@ class Underway:
     def _is_all_to_be_seen(self) -> bool:
         """Whether what the ranks wrote on other nodes, before the completion record, has arrived here too."""
         ranks = range(len(self.record.job.ranks))
-        return self.attempt.predictions.exists() and all(
-            _has_finished(self.attempt.rank_events(rank)) for rank in ranks
-        )
+        has_all = self.attempt.predictions.exists() or not _has_predictions(self.attempt)
+        return has_all and all(_has_finished(self.attempt.rank_events(rank)) for rank in ranks)
+
+
+def _has_predictions(attempt: AttemptFolder) -> bool:
+    """Whether the member left predictions; a record that does not say so, or cannot be read yet, had them."""
+    try:
+        return bool(read_json(attempt.done).get("predictions", True))
+    except (OSError, ValueError):
+        return True
 
 
 def _has_finished(events: Path) -> bool:

@@ -3,7 +3,7 @@
 import re
 import subprocess
 
-from trainmark.spec.errors import PlanError, RunFailedError
+from trainmark.spec.errors import EXIT_WRONG_INPUT, SchedulerError
 
 TIMEOUT_S = 60.0
 MOST_LETTERS = 200  # of an error that is quoted
@@ -24,16 +24,22 @@ PASSING = (
 )
 
 
-class SlurmRefusedError(RunFailedError):
+class SlurmRefusedError(SchedulerError):
     """Slurm answered, and the answer is no."""
 
 
-class SlurmUnreachableError(RunFailedError):
+class SlurmSilentError(SlurmRefusedError):
+    """sbatch ended well, but did not say which job it made: there may be one."""
+
+
+class SlurmUnreachableError(SchedulerError):
     """Slurm does not answer now; it may later."""
 
 
-class SlurmMissingError(PlanError):
+class SlurmMissingError(SchedulerError):
     """There is no such program here."""
+
+    exit_code = EXIT_WRONG_INPUT
 
 
 def call(*words: str) -> str:
@@ -48,13 +54,13 @@ def call(*words: str) -> str:
         raise SlurmUnreachableError(f"{words[0]} did not answer within {TIMEOUT_S:.0f} s. Try again later.") from None
     if done.returncode == 0:
         return done.stdout
-    said = _in_one_line(done.stderr) or f"{words[0]} ended with exit code {done.returncode}"
+    said = in_one_line(done.stderr) or f"{words[0]} ended with exit code {done.returncode}"
     if any(word in said for word in PASSING):
         raise SlurmUnreachableError(said)
     raise SlurmRefusedError(said)
 
 
-def _in_one_line(text: str) -> str:
+def in_one_line(text: str) -> str:
     """What a program said, without its name and "error" before each line."""
     lines = [re.sub(r"^\s*\w+: (error|fatal): ", "", line).strip() for line in text.splitlines()]
     return "; ".join(dict.fromkeys(line for line in lines if line))

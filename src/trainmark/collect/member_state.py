@@ -1,0 +1,56 @@
+"""What a member is doing, as every command says it: by its files, then by the scheduler, then by who works on it."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from trainmark.spec.event import read_events
+from trainmark.spec.queue import QueueState
+from trainmark.spec.run_folder import AttemptFolder
+
+
+class Outlook(NamedTuple):
+    """What is known of members that have left no record of their end."""
+
+    is_watched: bool  # whether a launcher works on the run
+    queue: Mapping[int, QueueState] | None = None  # members' jobs; None: the scheduler was not asked, or is unreachable
+
+
+def member_state(
+    member: int,
+    attempt: AttemptFolder,
+    attempts: int,
+    exit_record: dict[str, Any] | None,
+    error: str | None,
+    outlook: Outlook,
+) -> tuple[str, str | None]:
+    """The state, and its reason if that is no good one; `error` is what the member's first rank failed with."""
+    if attempt.done.exists():
+        return "finished", None
+    if attempts == 0:
+        return "waiting", None
+    if exit_record is not None:
+        state = "stopped" if exit_record.get("state") == "stopped" else "failed"
+        return state, str(exit_record.get("reason") or "ended without a completion record")
+    job = (outlook.queue or {}).get(member)
+    if job is not None and job.was_cancelled:  # its ranks only say that they were stopped
+        return "stopped", f"its job {job.job_id} was cancelled"
+    if error is not None:
+        return "failed", error
+    return _without_record(job, outlook)
+
+
+def first_error(attempt: AttemptFolder) -> str | None:
+    """What the member's first rank failed with, if it did."""
+    events = read_events(attempt.rank_events(0))[0]
+    return next((str(event.get("error")) for event in events if event["kind"] == "failed"), None)
+
+
+def _without_record(job: QueueState | None, outlook: Outlook) -> tuple[str, str | None]:
+    """The state of a member without a record of its end."""
+    if job is not None and job.is_going_on:
+        return ("queued" if job.is_waiting else "running"), None
+    if job is not None:
+        return "stopped", f"its job {job.job_id} ended ({job.state}), and no launcher was there to record it"
+    if outlook.is_watched or outlook.queue is None:
+        return "running", None
+    return "stopped", "the launcher was killed while this member trained"
