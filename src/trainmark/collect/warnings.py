@@ -4,6 +4,8 @@ from typing import Any
 
 from trainmark.collect.measured import Measured
 from trainmark.collect.steady_state import FEWEST_STEPS
+from trainmark.spec.plan import plan_figures
+from trainmark.spec.plan_text import advise_on_idle
 from trainmark.spec.result import Metric
 
 MOST_OF_OTHERS = 0.1  # of the time of a member's cores; below it lie the system's own tasks and the kernel's ticks
@@ -110,15 +112,14 @@ def _unsettled(measured: Measured) -> list[str]:
 
 def _oversubscribed(measured: Measured) -> list[str]:
     threads = measured.config.launch.threads
-    fewest = min(len(rank.cores) for job in measured.plan.jobs for rank in job.ranks)
+    fewest = min(len(rank.cores) for job in measured.plan.first_jobs for rank in job.ranks)
     if threads is None or threads <= fewest:
         return []
     return [f"{threads} threads a worker share {fewest} core(s); choose --set launch.threads={fewest} or fewer"]
 
 
 def _shared_cores(measured: Measured) -> list[str]:
-    first_of_lanes = [job for job in measured.plan.jobs if job.is_first_of_lane]
-    used = [(rank.node, core) for job in first_of_lanes for rank in job.ranks for core in rank.cores]
+    used = [(rank.node, core) for job in measured.plan.first_jobs for rank in job.ranks for core in rank.cores]
     if len(used) == len(set(used)):
         return []
     return [f"{len(used)} cores were given to workers, but they are {len(set(used))}: the speeds are those of a trial"]
@@ -164,13 +165,8 @@ def _bootstrap(audit: dict[str, Any]) -> list[str]:
 
 
 def _idle(measured: Measured) -> list[str]:
-    plan = measured.plan
-    if plan.idle_slots == 0:
-        return []
-    return [
-        f"{plan.idle_slots} worker slot(s) of the site stayed idle: {plan.lanes} members at a time × "
-        f"{plan.workers_per_member} worker(s)"
-    ]
+    advice = advise_on_idle(plan_figures(measured.plan))
+    return [] if advice is None else [advice]
 
 
 def _lanes_not_side_by_side(measured: Measured) -> list[str]:

@@ -2,18 +2,18 @@
 
 from rich.table import Table
 
-from trainmark.spec.plan import Plan
-from trainmark.spec.units import show_cores
+from trainmark.spec.plan import Plan, plan_figures
+from trainmark.spec.plan_text import describe_scale, describe_slots
+from trainmark.spec.units import counted, show_cores
 
 MOST_ROWS = 20
 
 
 def plan_line(plan: Plan) -> str:
     """Eq. 5 with this plan's figures, and how it fits the site."""
-    return (
-        f"{plan.members} members × {plan.workers_per_member} workers = system scale {plan.system_scale}; "
-        f"{plan.lanes} members at a time on site {plan.site}, {plan.waves} wave(s), {plan.idle_slots} idle slot(s)"
-    )
+    at_a_time = f"{counted(plan.lanes, 'member')} at a time, {counted(plan.waves, 'wave')}"
+    figures = plan_figures(plan)
+    return f"{describe_scale(figures)}; {at_a_time}; site {plan.site}: {describe_slots(figures)}"
 
 
 def plan_table(plan: Plan) -> Table:

@@ -5,8 +5,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from trainmark.spec.plan_text import describe_scale, describe_slots
 from trainmark.spec.result import Metric, Result
-from trainmark.spec.units import show_bytes, show_value
+from trainmark.spec.units import counted, show_bytes, show_value
 
 # Name in the Result, name in the table; in this order.
 ROWS = (
@@ -67,8 +68,8 @@ def _head(result: Result) -> Text:
     plan = result.plan
     return Text(
         f"{result.workload} ({result.size}), run {result.run_id}: {result.state}\n"
-        f"{plan['members']} member(s) × {plan['workers_per_member']} worker(s) = system scale {plan['system_scale']}, "
-        f"{plan['lanes']} member(s) at a time on {result.machine['cpu']}"
+        f"{describe_scale(plan)}, {counted(plan['lanes'], 'member')} at a time on {result.machine['cpu']}: "
+        f"{describe_slots(plan)}"
     )
 
 
