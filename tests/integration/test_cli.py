@@ -78,11 +78,46 @@ def test_every_command_has_an_example_in_its_help(trainmark: Command) -> None:
 def test_a_dry_run_shows_plan_and_commands_and_touches_nothing(trainmark: Command, tmp_path: Path) -> None:
     done = trainmark("run", "--members", "3", "--dry-run")
     assert done.returncode == 0
-    assert "3 members × 1 workers = system scale 3" in done.stdout
+    assert "3 members × 1 worker = system scale 3; 2 members at a time, 2 waves" in done.stdout
+    assert "2 of 2 worker slots used, all 2 cores" in done.stdout
     assert done.stdout.count("-m trainmark.train.worker") == 3
     document = json.loads(trainmark("run", "--members", "3", "--dry-run", "--json").stdout)
     assert document["plan"]["system_scale"] == 3
     assert len(document["scripts"]) == 3
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_dry_run_of_a_million_members_shows_the_first_and_counts_the_others(trainmark: Command) -> None:
+    done = trainmark("run", "--members", "1000000", "--dry-run")
+    assert "1,000,000 members × 1 worker = system scale 1,000,000; 2 members at a time, 500,000 waves" in done.stdout
+    assert done.stdout.count("-m trainmark.train.worker") == 4
+    assert "the scripts of 999,996 more members" in done.stdout
+    document = json.loads(trainmark("run", "--members", "10000", "--dry-run", "--json").stdout)
+    assert (len(document["scripts"]), len(document["plan"]["mapping"]), document["members_left_out"]) == (
+        100,
+        100,
+        9900,
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("--set dataset=imagenet --set data.path=/nope", "/nope"),
+        ("--set train.batch_size=5000", "1 worker × batch size 5000 = 5000 samples a step, but"),
+        (
+            "--set dataset=imagenet --set data.num_train=5",
+            "10 classes need as many images in each split, but one has 5",
+        ),
+    ],
+)
+def test_a_dry_run_refuses_what_the_run_would_refuse(
+    trainmark: Command, tmp_path: Path, arguments: str, message: str
+) -> None:
+    said = [trainmark("run", *arguments.split(), *more) for more in ([], ["--dry-run"])]
+    assert {done.returncode for done in said} <= {1, 2}
+    assert said[0].stderr == said[1].stderr
+    assert message in said[1].stderr
     assert list(tmp_path.iterdir()) == []
 
 
@@ -152,7 +187,7 @@ def test_a_global_batch_larger_than_the_bootstrap_is_refused_before_anything_sta
     done = trainmark("run", "--set", "data.num_train=20", "--set", "train.batch_size=64")
     assert done.returncode == 2
     assert "samples a step, but the member's bootstrap has" in done.stderr
-    assert list((tmp_path / "runs").iterdir()) == []
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_runs_folder_that_cannot_be_written_is_one_line(trainmark: Command, tmp_path: Path) -> None:

@@ -33,8 +33,7 @@ def test_four_members_train_as_one_array_and_as_they_would_on_one_machine(
     # What is finished is collected where there is no Slurm, too.
     again = warm_trainmark("resume", str(run.folder), "--json", SLURM_CONF="/nowhere")
     assert json.loads(again.stdout)["metrics"]["quality_ensemble"] == result["metrics"]["quality_ensemble"]
-    one_core = ("--set", "launch.threads=1")  # as each worker has in Slurm's jobs: more threads round differently
-    local = warm_trainmark("run", *SMALL, "--members", "1", *one_core, "--runs-dir", "local", "--json")
+    local = warm_trainmark("run", *SMALL, "--members", "1", "--runs-dir", "local", "--json")
     assert local.returncode == 0, local.stderr
     (local_run,) = (run.runs.parent / "local").glob("*/plan.json")
     assert losses_of(run.folder) == losses_of(local_run.parent)

@@ -32,7 +32,7 @@ IMAGES = [
 WEATHER = ["extreme-weather", "--set", "data.num_train=24", "--set", "data.num_eval=8"]
 SHORT = [
     *("--set", "train.epochs=2", "--set", "train.batch_size=4", "--set", "measure.ceiling=false"),
-    *("--site", "site.toml", "--json"),
+    *("--site", "site.toml", "--set", "launch.threads=1", "--json"),
 ]
 STAGED = ["--set", "launch.stage=local"]
 
@@ -114,8 +114,7 @@ def test_two_workers_share_one_copy_and_losses_are_the_same_as_without(desk: Des
 
 
 def test_each_member_stages_its_own_samples_and_another_run_finds_them(desk: Desk) -> None:
-    # One thread in all runs: sums of more round differently.
-    once = (*WEATHER, "--set", "train.epochs=1", "--set", "launch.threads=1")
+    once = (*WEATHER, "--set", "train.epochs=1")
     plain = desk.run(*once, "--members", "1")
     first, again = desk.run(*once, "--members", "2", *STAGED), desk.run(*once, "--members", "1", *STAGED)
     for result, member, reused in ((first, 0, False), (first, 1, False), (again, 0, True)):

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.syntax import Syntax
@@ -13,13 +13,17 @@ from trainmark.report.live import LiveProgress
 from trainmark.report.making import making
 from trainmark.report.plan_text import plan_line, plan_table
 from trainmark.report.result_table import print_result
-from trainmark.spec.config import RunConfig
 from trainmark.spec.config_file import config_text
 from trainmark.spec.errors import RunFailedError
-from trainmark.spec.plan import Plan, plan_as_json
+from trainmark.spec.plan import job_as_json, plan_figures
 from trainmark.spec.result import Result
 
-MOST_SCRIPTS = 4
+if TYPE_CHECKING:
+    from trainmark.pipeline import Prepared
+
+# Of whom a dry run shows the scripts.
+MOST_MEMBERS = 4
+MOST_MEMBERS_AS_JSON = 100
 
 
 def print_json(data: Any) -> None:
@@ -40,6 +44,11 @@ def say_making() -> Callable[[int, int], None]:
 def say_staging() -> Callable[[int, int], None]:
     """Progress of staging data, on standard error."""
     return making(Console(stderr=True), "staging data")
+
+
+def say_preparing() -> Callable[[int, int], None]:
+    """Progress of writing what each member needs, on standard error; only of large ensembles."""
+    return making(Console(stderr=True), "preparing the run", "members", silent_s=2.0)
 
 
 def show_result(result: Result, *, as_json: bool) -> None:
@@ -71,10 +80,23 @@ def _fail_unless_complete(result: Result, run_path: Path) -> None:
     )
 
 
-def print_preview(config: RunConfig, plan: Plan, scripts: dict[str, str], *, as_json: bool) -> None:
-    """What a run would do."""
+def print_preview(prepared: "Prepared", *, as_json: bool) -> None:
+    """What a run would do; of a large ensemble, how much of it is left out."""
+    from trainmark.pipeline import preview
+
+    config, plan = prepared.config, prepared.plan
+    most = MOST_MEMBERS_AS_JSON if as_json else MOST_MEMBERS
+    scripts, more = preview(prepared, most), max(0, plan.members - most)
     if as_json:
-        print_json({"config": config.model_dump(exclude_none=True), "plan": plan_as_json(plan), "scripts": scripts})
+        mapping = [job_as_json(job) for job in plan.jobs[:MOST_MEMBERS_AS_JSON]]
+        print_json(
+            {
+                "config": config.model_dump(exclude_none=True),
+                "plan": {**plan_figures(plan), "mapping": mapping},
+                "scripts": scripts,
+                "members_left_out": more,
+            }
+        )
         return
     console = result_console()
     console.print(plan_line(plan))
@@ -84,8 +106,8 @@ def print_preview(config: RunConfig, plan: Plan, scripts: dict[str, str], *, as_
         Syntax(config_text(config), "toml", background_color="default") if console.is_terminal else config_text(config),
         markup=False,
     )
-    for name, script in list(scripts.items())[:MOST_SCRIPTS]:
+    for name, script in scripts.items():
         console.print(name, style="bold")
         print(script)
-    if len(scripts) > MOST_SCRIPTS:
-        console.print(f"… and {len(scripts) - MOST_SCRIPTS} more scripts alike; all of them with --json")
+    if more:
+        console.print(f"… and the scripts of {more:,} more members, alike")

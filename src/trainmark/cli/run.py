@@ -58,7 +58,7 @@ def run(
 ) -> None:
     """Train a bagging ensemble and report FLOPS, VFLOPS and the share of the machine's ceiling."""
     from trainmark import pipeline
-    from trainmark.cli.output import end_with_result, print_preview, say_making, watching
+    from trainmark.cli.output import end_with_result, print_preview, say_making, say_preparing, watching
     from trainmark.cli.preflight import look_before_run
     from trainmark.machine.local_site import local_site
     from trainmark.plan.resolve import read_site_file
@@ -73,13 +73,14 @@ def run(
         launch=_given(launcher=launcher),
     )
     place = read_site_file(site) if site else local_site()
+    prepared = pipeline.prepare(resolved, place, runs_dir)
     if dry_run:
-        print_preview(*pipeline.preview(resolved, place, runs_dir), as_json=json)
+        print_preview(prepared, as_json=json)
         return
     if preflight:
         look_before_run(resolved, place, runs_dir)
     with watching() as watch:
-        result = pipeline.run(resolved, place, runs_dir, watch, say_making())
+        result = pipeline.run(prepared, watch, say_making(), say_preparing())
     end_with_result(result, (runs_dir / result.run_id).resolve(), as_json=json)
 
 

@@ -1,5 +1,7 @@
 """Launcher: what every way of starting jobs can do."""
 
+from collections.abc import Iterable
+from itertools import islice
 from typing import Protocol
 
 from trainmark.spec.config import RunConfig
@@ -8,6 +10,8 @@ from trainmark.spec.plan import Plan
 from trainmark.spec.queue import QueueState
 from trainmark.spec.run_folder import RunFolder
 from trainmark.spec.site import Site
+
+MOST_SUBMITTED = 1000  # members of which a preview shows what is submitted for them together
 
 
 class Launcher(Protocol):
@@ -64,3 +68,10 @@ class Launcher(Protocol):
     def queue(self, folder: RunFolder) -> dict[int, QueueState]:
         """Where each member's newest job is, as far as anybody knows; members that were never started are left out."""
         ...
+
+
+def preview_scripts(launcher: Launcher, records: Iterable[JobRecord], most_members: int) -> dict[str, str]:
+    """What would be submitted and the scripts of the first members, by file name; of many members no more is made."""
+    first = list(islice(records, max(MOST_SUBMITTED, most_members)))
+    scripts = {each.folder.name_of(each.folder.job_script(each.job.member)): each for each in first[:most_members]}
+    return launcher.batch_scripts(first) | {name: launcher.script(record) for name, record in scripts.items()}

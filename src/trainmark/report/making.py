@@ -1,4 +1,4 @@
-"""Progress of making or copying a dataset: a line now and then."""
+"""Progress of making, copying or preparing many things: a line now and then."""
 
 import time
 from collections.abc import Callable
@@ -8,14 +8,21 @@ from rich.console import Console
 EVERY_S = 2.0
 
 
-def making(console: Console, what: str = "making data") -> Callable[[int, int], None]:
-    """A function that is told how many samples are done, of how many, and says so every few seconds and at the end."""
-    last_s = -EVERY_S
+def making(
+    console: Console, what: str = "making data", noun: str = "samples", *, silent_s: float = 0.0
+) -> Callable[[int, int], None]:
+    """A function that is told how many are done, of how many, and says so every few seconds and at the end.
+
+    What is done within `silent_s` is not spoken of.
+    """
+    next_s = time.monotonic() + silent_s
+    has_spoken = silent_s == 0
 
     def say(made: int, total: int) -> None:
-        nonlocal last_s
-        if made == total or time.monotonic() - last_s >= EVERY_S:
-            last_s = time.monotonic()
-            console.print(f"{what}: {made:,} of {total:,} samples", highlight=False)
+        nonlocal next_s, has_spoken
+        now = time.monotonic()
+        if now >= next_s or (made == total and has_spoken):
+            next_s, has_spoken = now + EVERY_S, True
+            console.print(f"{what}: {made:,} of {total:,} {noun}", highlight=False)
 
     return say

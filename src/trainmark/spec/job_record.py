@@ -1,11 +1,12 @@
 """JobRecord: all that the ranks of one member need to know, in a file of their own."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from trainmark.spec.config import RunConfig
 from trainmark.spec.config_file import read_site
-from trainmark.spec.files import read_json, write_json
+from trainmark.spec.files import as_json, read_json
 from trainmark.spec.plan import Job, job_as_json, job_from_json
 from trainmark.spec.run_folder import AttemptFolder, RunFolder
 from trainmark.spec.site import NodeGroup, Site
@@ -38,10 +39,19 @@ class JobRecord:
         return attempts > 0 and self.folder.attempt(self.job.member, attempts).done.exists()
 
 
-def write_job_record(record: JobRecord) -> None:
-    """job.json holds the record."""
-    data = {"config": record.config.model_dump(exclude_none=True), "job": job_as_json(record.job)}
-    write_json(record.folder.job_record(record.job.member), data)
+def write_job_records(
+    records: list[JobRecord], script: Callable[[JobRecord], str], progress: Callable[[int, int], None] | None = None
+) -> None:
+    """job.json and job.sh of each member; plainly: the folder is no run before its plan is written."""
+    config = records[0].config.model_dump(exclude_none=True)
+    for done, record in enumerate(records, start=1):
+        member = record.job.member
+        record.folder.job(member).mkdir(parents=True)
+        data = {"config": config, "job": job_as_json(record.job)}
+        record.folder.job_record(member).write_text(as_json(data), encoding="utf-8")
+        record.folder.job_script(member).write_text(script(record), encoding="utf-8")
+        if progress is not None:
+            progress(done, len(records))
 
 
 def read_job_record(path: Path) -> JobRecord:
