@@ -125,7 +125,7 @@ def test_a_dry_run_refuses_what_the_run_would_refuse(
     ("arguments", "message"),
     [
         ("run --members 3 --workers 2 --system-scale 8", "3 members × 2 workers = 6, but the system scale is 8"),
-        ("run --members 0", "'ensemble.members' is wrong"),
+        ("run --members 0", "--members must be at least 1, but got 0"),
         ("run --workers 999", "A system scale of"),
         ("run --members 1 --workers 999", "A member of 999 workers does not fit"),
         ("run image-clasification", "Did you mean 'image-classification'?"),

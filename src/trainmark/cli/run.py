@@ -89,11 +89,11 @@ run.__doc__ = f"{run.__doc__}\n\n\b\n{EXAMPLES}"
 
 def _resolve(config: Path | None, settings: list[str], **flags: Any) -> "RunConfig":
     """All choices merged; --set wins over flags, flags over the file."""
-    from trainmark.plan.explain import Choices
+    from trainmark.plan.explain import COMMAND_LINE, Choices
     from trainmark.plan.resolve import parse_setting, read_config_file, resolve_config
 
     choices = [read_config_file(config)] if config else []
-    choices.append(Choices("the command line", _given(**flags)))
+    choices.append(Choices(COMMAND_LINE, _given(**flags)))
     choices.extend(parse_setting(text) for text in settings)
     return resolve_config(choices)
 

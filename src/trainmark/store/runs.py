@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from trainmark.spec.errors import RunNotFoundError, StorageError
 from trainmark.spec.result import Result
 from trainmark.spec.run_folder import RunFolder
+from trainmark.spec.wrong_value import what_is_wrong
 
 
 @contextmanager
@@ -71,7 +72,10 @@ def read_result(folder: RunFolder) -> Result | None:
     try:
         result = Result.model_validate_json(folder.result.read_bytes())
     except (OSError, ValueError) as error:
-        reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
+        reason = str(error)
+        if isinstance(error, ValidationError):
+            first = error.errors()[0]
+            reason = f"{'.'.join(map(str, first['loc'])) or 'it'} {what_is_wrong(first)}"
         raise RunNotFoundError(
             f"{folder.result} cannot be read as a Result: {reason}. "
             "Move it away; trainmark show then collects it anew from the events."
