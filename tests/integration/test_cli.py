@@ -144,7 +144,11 @@ def test_a_dry_run_refuses_what_the_run_would_refuse(
         ("flops resnet50-v1 --input 3x8", "needs 3 numbers, like 3 × 224 × 224, but 3 × 8 has 2"),
         (SCORE.replace("sample 1 ", "sample 1e308 ").replace("--epochs 1 ", "--epochs 1e10 "), "no finite FLOPS"),
         (SCORE.replace("--target 1", "--target 0"), "--target must be more than 0"),
-        (SCORE.replace("--exponent 1", "--exponent 1e9").replace("--quality 1", "--quality 2"), "smaller --exponent"),
+        (SCORE.replace("--exponent 1", "--exponent 1e9").replace("--quality 1", "--quality 0.5"), "smaller --exponent"),
+        (SCORE.replace("--quality 1", "--quality 75.1"), "write 0.751 for 75.1 %, or give both in percent"),
+        (SCORE.replace("--target 1", "--target 76.3"), "write 0.763 for 76.3 %, or give both in percent"),
+        (SCORE.replace("--quality 1", "--quality 751").replace("--target 1", "--target 76"), "percent up to 100"),
+        ("run --set evaluate.target_quality=80", "top1 is at most 1, but got 80; write 0.8 for 80 %"),
     ],
 )
 def test_bad_input_gets_one_line_and_exit_code_2(

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+from trainmark.plan.parts import known_classes
 from trainmark.spec.config import RunConfig
 from trainmark.spec.errors import PlanError
 from trainmark.spec.registries import DATASETS, MODELS
@@ -20,8 +21,7 @@ def image_refusals(config: RunConfig) -> Iterator[str]:
     if shape is not None and len(shape) == 3:
         yield from _too_small(config, shape, kind.Settings.model_fields)
         yield from _other_channels(config, shape[0])
-    made = {} if "path" in config.data else config.data
-    yield from _too_many_classes(config, made.get("num_classes", getattr(kind, "num_classes", None)))
+    yield from _too_many_classes(config, known_classes(config))
 
 
 def check_found(config: RunConfig, found: DataFacts) -> None:
