@@ -18,10 +18,12 @@ from trainmark.machine.claims import claimed, stop_worker
 from trainmark.machine.stopping import stoppable
 from trainmark.machine.storage import flush_file_system, is_disk_full, keep_reserve, write_from_reserve
 from trainmark.plan.data_check import check_data
+from trainmark.plan.estimate import estimate_run
 from trainmark.plan.make import make_plan
 from trainmark.spec.config import RunConfig
 from trainmark.spec.config_file import config_text, site_text
 from trainmark.spec.errors import StorageError
+from trainmark.spec.estimate import Estimate
 from trainmark.spec.files import write_json, write_text
 from trainmark.spec.job_record import JobRecord, write_job_records
 from trainmark.spec.plan import Plan, plan_as_json
@@ -33,6 +35,7 @@ from trainmark.spec.site import Site
 from trainmark.spec.stored_run import read_stored
 from trainmark.store.origin import origin_of
 from trainmark.store.runs import new_run_folder
+from trainmark.store.speed import newest_speed
 
 # Called now and then while members train: what they are doing, and the folder in which they do it.
 Watch = Callable[[RunFolder, Callable[[], list[MemberProgress]]], None]
@@ -46,6 +49,7 @@ class Prepared(NamedTuple):
     site: Site
     runs_dir: Path
     launcher: Launcher
+    estimate: Estimate
 
 
 def prepare(config: RunConfig, site: Site, runs_dir: Path) -> Prepared:
@@ -53,13 +57,14 @@ def prepare(config: RunConfig, site: Site, runs_dir: Path) -> Prepared:
     config, plan = make_plan(config, site)
     launcher: Launcher = LAUNCHERS.load(config.launch.launcher)()
     launcher.check(config, plan, site)
-    check_data(config, plan, runs_dir)
-    return Prepared(config, plan, site, runs_dir, launcher)
+    facts = check_data(config, plan, runs_dir)
+    estimate = estimate_run(config, plan, site, facts, newest_speed(runs_dir, config))
+    return Prepared(config, plan, site, runs_dir, launcher, estimate)
 
 
 def run(prepared: Prepared, watch: Watch, making: Progress, staging: Progress) -> Result:
     """A whole run, from the plan to the stored Result."""
-    config, plan, site, runs_dir, launcher = prepared
+    config, plan, site, runs_dir, launcher, _ = prepared
     launcher.reach()
     make_missing(config, runs_dir, making)
     folder = stage(config, plan, site, launcher, runs_dir, staging)
@@ -82,10 +87,9 @@ def stage(
 ) -> RunFolder:
     """A run folder with everything that the jobs need: config, plan, bootstraps, job records and scripts."""
     facts = facts_of(open_dataset(config, runs_dir))
-    num_samples = facts.num_train or 0
     with new_run_folder(runs_dir, config.workload, datetime.now(UTC)) as folder:
-        audits = write_bootstraps(folder, config.ensemble.bootstrap, num_samples, config.seed, plan.members, staging)
-        for audit in audits:
+        method = config.ensemble.bootstrap
+        for audit in write_bootstraps(folder, method, facts.num_train or 0, config.seed, plan.members, staging):
             steps_per_epoch(audit["draws"], config.train, plan.workers_per_member)  # refuses too few
         write_job_records([JobRecord(folder, config, site, job) for job in plan.jobs], launcher.script, staging)
         flush_file_system(folder.path)
@@ -98,8 +102,7 @@ def stage(
 
 def preview(prepared: Prepared, most_members: int) -> dict[str, str]:
     """The scripts of the first members, and what would be submitted, by file name; nothing is touched."""
-    config, plan, site, runs_dir, launcher = prepared
-    folder = RunFolder((runs_dir / "RUN").resolve())
+    folder, (config, plan, site, _, launcher, _) = RunFolder((prepared.runs_dir / "RUN").resolve()), prepared
     return preview_scripts(launcher, (JobRecord(folder, config, site, job) for job in plan.jobs), most_members)
 
 

@@ -169,7 +169,7 @@ def test_the_version_needs_no_command(trainmark: Command) -> None:
 def test_a_terminal_that_knows_only_ascii_is_no_error(trainmark: Command) -> None:
     done = trainmark("run", "--dry-run", PYTHONIOENCODING="ascii")
     assert (done.returncode, done.stderr) == (0, "")
-    assert "2 members ? 1 workers" in done.stdout
+    assert "2 members ? 1 worker = system scale 2" in done.stdout
 
 
 def test_an_accelerator_that_is_not_there_is_refused(trainmark: Command, tmp_path: Path) -> None:

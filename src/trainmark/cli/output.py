@@ -3,27 +3,16 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Console
-from rich.syntax import Syntax
 
 from trainmark.report.console import result_console
 from trainmark.report.live import LiveProgress
 from trainmark.report.making import making
-from trainmark.report.plan_text import plan_line, plan_table
 from trainmark.report.result_table import print_result
-from trainmark.spec.config_file import config_text
 from trainmark.spec.errors import RunFailedError
-from trainmark.spec.plan import job_as_json, plan_figures
 from trainmark.spec.result import Result
-
-if TYPE_CHECKING:
-    from trainmark.pipeline import Prepared
-
-# Of whom a dry run shows the scripts.
-MOST_MEMBERS = 4
-MOST_MEMBERS_AS_JSON = 100
 
 
 def print_json(data: Any) -> None:
@@ -78,36 +67,3 @@ def _fail_unless_complete(result: Result, run_path: Path) -> None:
         f"{finished} of {len(result.members)} members finished; member {first.member} {first.state}: {first.reason}"
         f"{more}. If a setting is the cause, start a new run; else mend it and go on with: trainmark resume {run_path}"
     )
-
-
-def print_preview(prepared: "Prepared", *, as_json: bool) -> None:
-    """What a run would do; of a large ensemble, how much of it is left out."""
-    from trainmark.pipeline import preview
-
-    config, plan = prepared.config, prepared.plan
-    most = MOST_MEMBERS_AS_JSON if as_json else MOST_MEMBERS
-    scripts, more = preview(prepared, most), max(0, plan.members - most)
-    if as_json:
-        mapping = [job_as_json(job) for job in plan.jobs[:MOST_MEMBERS_AS_JSON]]
-        print_json(
-            {
-                "config": config.model_dump(exclude_none=True),
-                "plan": {**plan_figures(plan), "mapping": mapping},
-                "scripts": scripts,
-                "members_left_out": more,
-            }
-        )
-        return
-    console = result_console()
-    console.print(plan_line(plan))
-    console.print(plan_table(plan))
-    console.print("\nconfig.toml", style="bold")
-    console.print(
-        Syntax(config_text(config), "toml", background_color="default") if console.is_terminal else config_text(config),
-        markup=False,
-    )
-    for name, script in scripts.items():
-        console.print(name, style="bold")
-        print(script)
-    if more:
-        console.print(f"… and the scripts of {more:,} more members, alike")

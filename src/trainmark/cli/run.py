@@ -58,8 +58,9 @@ def run(
 ) -> None:
     """Train a bagging ensemble and report FLOPS, VFLOPS and the share of the machine's ceiling."""
     from trainmark import pipeline
-    from trainmark.cli.output import end_with_result, print_preview, say_making, say_preparing, watching
+    from trainmark.cli.output import end_with_result, say_making, say_preparing, watching
     from trainmark.cli.preflight import look_before_run
+    from trainmark.cli.preview import print_preview, say_plan
     from trainmark.machine.local_site import local_site
     from trainmark.plan.resolve import read_site_file
 
@@ -79,6 +80,7 @@ def run(
         return
     if preflight:
         look_before_run(resolved, place, runs_dir)
+    say_plan(prepared)
     with watching() as watch:
         result = pipeline.run(prepared, watch, say_making(), say_preparing())
     end_with_result(result, (runs_dir / result.run_id).resolve(), as_json=json)
