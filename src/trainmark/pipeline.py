@@ -10,7 +10,7 @@ from trainmark.collect.progress import ProgressReader, mark_queued, read_progres
 from trainmark.data.bootstrap import write_bootstraps
 from trainmark.data.epochs import steps_per_epoch
 from trainmark.data.facts import facts_of
-from trainmark.data.folders import Progress, make_missing, open_dataset
+from trainmark.data.folders import Progress, Staging, make_missing, open_dataset
 from trainmark.launch.interrupts import outcome_of_stop
 from trainmark.launch.launcher import Launcher, preview_scripts
 from trainmark.launch.supervise import run_jobs
@@ -62,7 +62,7 @@ def prepare(config: RunConfig, site: Site, runs_dir: Path) -> Prepared:
     return Prepared(config, plan, site, runs_dir, launcher, estimate)
 
 
-def run(prepared: Prepared, watch: Watch, making: Progress, staging: Progress) -> Result:
+def run(prepared: Prepared, watch: Watch, making: Progress, staging: Staging) -> Result:
     """A whole run, from the plan to the stored Result."""
     config, plan, site, runs_dir, launcher, _ = prepared
     launcher.reach()
@@ -83,15 +83,15 @@ def resume(folder: RunFolder, watch: Watch, making: Progress) -> Result:
 
 
 def stage(
-    config: RunConfig, plan: Plan, site: Site, launcher: Launcher, runs_dir: Path, staging: Progress | None = None
+    config: RunConfig, plan: Plan, site: Site, launcher: Launcher, runs_dir: Path, staging: Staging = lambda what: None
 ) -> RunFolder:
     """A run folder with everything that the jobs need: config, plan, bootstraps, job records and scripts."""
     facts = facts_of(open_dataset(config, runs_dir))
     with new_run_folder(runs_dir, config.workload, datetime.now(UTC)) as folder:
-        method = config.ensemble.bootstrap
-        for audit in write_bootstraps(folder, method, facts.num_train or 0, config.seed, plan.members, staging):
+        drawn = (config.ensemble.bootstrap, facts.num_train or 0, config.seed, plan.members)
+        for audit in write_bootstraps(folder, *drawn, staging("bootstraps")):
             steps_per_epoch(audit["draws"], config.train, plan.workers_per_member)  # refuses too few
-        write_job_records([JobRecord(folder, config, site, job) for job in plan.jobs], launcher.script, staging)
+        write_job_records([JobRecord(folder, config, site, job) for job in plan.jobs], launcher.script, staging("jobs"))
         flush_file_system(folder.path)
         write_text(folder.config, config_text(config))
         write_text(folder.site, site_text(site))

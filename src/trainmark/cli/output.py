@@ -35,9 +35,9 @@ def say_staging() -> Callable[[int, int], None]:
     return making(Console(stderr=True), "staging data")
 
 
-def say_preparing() -> Callable[[int, int], None]:
+def say_preparing(what: str) -> Callable[[int, int], None]:
     """Progress of writing what each member needs, on standard error; only of large ensembles."""
-    return making(Console(stderr=True), "preparing the run", "members", silent_s=2.0)
+    return making(Console(stderr=True), "preparing the run", what, silent_s=2.0)
 
 
 def show_result(result: Result, *, as_json: bool) -> None:

@@ -43,12 +43,12 @@ def write_job_records(
     records: list[JobRecord], script: Callable[[JobRecord], str], progress: Callable[[int, int], None] | None = None
 ) -> None:
     """job.json and job.sh of each member; plainly: the folder is no run before its plan is written."""
-    config = records[0].config.model_dump(exclude_none=True)
+    config = as_json(records[0].config.model_dump(exclude_none=True)).strip()  # once: the same in all of them
     for done, record in enumerate(records, start=1):
         member = record.job.member
         record.folder.job(member).mkdir(parents=True)
-        data = {"config": config, "job": job_as_json(record.job)}
-        record.folder.job_record(member).write_text(as_json(data), encoding="utf-8")
+        text = f'{{\n"config": {config},\n"job": {as_json(job_as_json(record.job)).strip()}\n}}\n'
+        record.folder.job_record(member).write_text(text, encoding="utf-8")
         record.folder.job_script(member).write_text(script(record), encoding="utf-8")
         if progress is not None:
             progress(done, len(records))
