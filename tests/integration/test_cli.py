@@ -104,6 +104,7 @@ def test_a_dry_run_of_a_million_members_shows_the_first_and_counts_the_others(tr
     ("arguments", "message"),
     [
         ("--set dataset=imagenet --set data.path=/nope", "/nope"),
+        ("--runs-dir /dev/null/runs", "Cannot make the run's folder in /dev/null/runs: Not a directory"),
         ("--set train.batch_size=5000", "1 worker × batch size 5000 = 5000 samples a step, but"),
         (
             "--set dataset=imagenet --set data.num_train=5",

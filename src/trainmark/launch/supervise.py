@@ -21,9 +21,9 @@ def run_jobs(launcher: Launcher, records: list[JobRecord], on_poll: Callable[[],
         while waiting or launcher.num_running():
             if launcher.broken:
                 waiting = []
-            submitted = {record.job.member for record in launcher.submit(waiting)} if waiting else set()
-            tries.update(submitted)
-            waiting = [record for record in waiting if record.job.member not in submitted]
+            if submitted := {record.job.member for record in launcher.submit(waiting)} if waiting else None:
+                tries.update(submitted)
+                waiting = [record for record in waiting if record.job.member not in submitted]
             waiting += [record for record in launcher.poll() if _is_due_again(record, tries)]
             on_poll()
             time.sleep(launcher.poll_s)

@@ -21,7 +21,7 @@ def check_space(
     instead: str = "or choose another place with --runs-dir",
 ) -> None:
     """Nothing, or an error before anything is written: the file system has less room than is needed."""
-    existing = next(path for path in (folder, *folder.resolve().parents) if path.exists())
+    existing = _nearest_existing(folder)
     total, _, free = shutil.disk_usage(existing)
     if total == 0:  # /proc, /sys
         raise StorageError(f"{folder} is no place for files: {existing} has no storage behind it. Name another folder.")
@@ -30,6 +30,20 @@ def check_space(
             f"{folder} has {show_bytes(free)} free, but {what} {show_bytes(needed_bytes)}. "
             f"Free some space there, {instead}."
         )
+
+
+def check_writable(runs_dir: Path) -> None:
+    """Returns if runs can be stored there; raises otherwise, before anything is written."""
+    existing = _nearest_existing(runs_dir)
+    code = errno.ENOTDIR if not existing.is_dir() else errno.EACCES
+    if code == errno.ENOTDIR or not os.access(existing, os.W_OK | os.X_OK):
+        raise StorageError(
+            f"Cannot make the run's folder in {runs_dir}: {os.strerror(code)}. Choose another place with --runs-dir."
+        )
+
+
+def _nearest_existing(folder: Path) -> Path:
+    return next(path for path in (folder, *folder.resolve().parents) if path.exists())
 
 
 def flush_file_system(folder: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 from trainmark.data.bootstrap import check_draws
 from trainmark.data.facts import facts_of
 from trainmark.data.folders import foresee_dataset
-from trainmark.machine.storage import check_space
+from trainmark.machine.storage import check_space, check_writable
 from trainmark.plan.images import check_found
 from trainmark.spec.config import RunConfig
 from trainmark.spec.plan import Plan
@@ -17,6 +17,7 @@ SPACE_FOR_MEMBER = 16 * 2**10  # of records, beside its bootstrap
 
 def check_data(config: RunConfig, plan: Plan, runs_dir: Path) -> DataFacts:
     """What the data are, if the run can begin; raises otherwise. Nothing is written, and no sample is read."""
+    check_writable(runs_dir)
     facts = facts_of(foresee_dataset(config, runs_dir))
     check_found(config, facts)
     num_samples = facts.num_train or 0
