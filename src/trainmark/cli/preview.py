@@ -1,5 +1,6 @@
 """What `trainmark run` says before it begins, and all that it says with --dry-run."""
 
+from contextlib import suppress
 from dataclasses import asdict
 
 from rich.console import Console
@@ -19,14 +20,21 @@ MOST_MEMBERS = 4
 MOST_MEMBERS_AS_JSON = 100
 
 
-def say_plan(prepared: Prepared, console: Console | None = None) -> None:
-    """The scale, what stays idle, and estimates of time and memory; on standard error, unless told otherwise."""
-    to = console or Console(stderr=True)
+def announce(prepared: Prepared) -> None:
+    """The plan on standard error, before a run; if that is closed, the run is worth more than these lines."""
+    with suppress(OSError, SystemExit):  # rich ends a program for that
+        say_plan(prepared, Console(stderr=True))
+
+
+def say_plan(prepared: Prepared, console: Console) -> None:
+    """The scale, what stays idle, and estimates of time and memory."""
     plan = prepared.plan
     advice = advise_on_idle(plan_figures(plan))
     idle = [] if advice is None else [f"! {advice}"]
     for line in (plan_line(plan), *idle, *estimate_lines(prepared.estimate, prepared.config, plan)):
-        to.print(line, style="yellow" if line.startswith("!") else None, soft_wrap=True, markup=False, highlight=False)
+        console.print(
+            line, style="yellow" if line.startswith("!") else None, soft_wrap=True, markup=False, highlight=False
+        )
 
 
 def print_preview(prepared: Prepared, *, as_json: bool) -> None:

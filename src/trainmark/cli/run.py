@@ -60,7 +60,7 @@ def run(
     from trainmark import pipeline
     from trainmark.cli.output import end_with_result, say_making, say_preparing, watching
     from trainmark.cli.preflight import look_before_run
-    from trainmark.cli.preview import print_preview, say_plan
+    from trainmark.cli.preview import announce, print_preview
     from trainmark.machine.local_site import local_site
     from trainmark.plan.resolve import read_site_file
 
@@ -80,7 +80,7 @@ def run(
         return
     if preflight:
         look_before_run(resolved, place, runs_dir)
-    say_plan(prepared)
+    announce(prepared)
     with watching() as watch:
         result = pipeline.run(prepared, watch, say_making(), say_preparing)
     end_with_result(result, (runs_dir / result.run_id).resolve(), as_json=json)

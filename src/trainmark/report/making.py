@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from rich.console import Console
 
@@ -23,6 +24,7 @@ def making(
         now = time.monotonic()
         if now >= next_s or (made == total and has_spoken):
             next_s, has_spoken = now + EVERY_S, True
-            console.print(f"{what}: {made:,} of {total:,} {noun}", highlight=False)
+            with suppress(OSError, SystemExit):  # of a closed stream; the work itself goes on
+                console.print(f"{what}: {made:,} of {total:,} {noun}", highlight=False)
 
     return say
