@@ -100,10 +100,10 @@ def test_costs_grow_with_the_area_of_images() -> None:
 
 
 def test_an_assumed_speed_names_what_it_assumes() -> None:
-    assert assumed_speed(["avx2", "avx512f"]).basis == "assuming 12–40 % of 150 GFLOP/s a core (avx512f)"
+    assert assumed_speed(["avx2", "avx512f"]).basis == "assuming 12–50 % of 150 GFLOP/s a core (avx512f)"
     assert assumed_speed([]).ceiling_flops < assumed_speed(["avx2"]).ceiling_flops
     assert measured_speed(StoredSpeed("r", 9e9, None)).basis == (
-        "assuming 12–40 % of 9 GFLOP/s a core, measured by run r"
+        "assuming 12–50 % of 9 GFLOP/s a core, measured by run r"
     )
 
 
