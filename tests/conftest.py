@@ -31,9 +31,10 @@ settings.load_profile("no deadline")
 
 ROOT = Path(__file__).resolve().parents[1]
 
+# One thread a worker, also where it could have both cores: tests share them, and losses do not depend on the plan.
 SMALL = [
     *("--set", "train.epochs=1", "--set", "data.num_train=200", "--set", "data.num_eval=100"),
-    *("--set", "measure.ceiling_seconds=0.01"),
+    *("--set", "measure.ceiling_seconds=0.01", "--set", "launch.threads=1"),
 ]
 
 Command = Callable[..., subprocess.CompletedProcess[str]]

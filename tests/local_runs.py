@@ -17,7 +17,7 @@ from tests.warm import WarmProcess
 # Four epochs of about a second: long enough to be disturbed.
 MEDIUM = [
     *("--set", "train.epochs=4", "--set", "data.num_train=1200", "--set", "data.num_eval=100"),
-    *("--set", "measure.ceiling=false"),
+    *("--set", "measure.ceiling=false", "--set", "launch.threads=1"),
 ]
 
 

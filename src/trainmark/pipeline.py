@@ -1,27 +1,28 @@
 """The flow of one run: plan, stage, launch, collect, store. Each stage is one line here and one folder beside."""
 
 from collections.abc import Callable
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 from trainmark.collect.build import build_result, config_hash
 from trainmark.collect.progress import ProgressReader, mark_queued, read_progress
 from trainmark.data.bootstrap import write_bootstraps
 from trainmark.data.epochs import steps_per_epoch
-from trainmark.data.facts import differences, facts_of
-from trainmark.data.folders import Progress, make_missing, open_dataset
+from trainmark.data.facts import facts_of
+from trainmark.data.folders import Progress, Staging, make_missing, open_dataset
 from trainmark.launch.interrupts import cancel_jobs, outcome_of_stop
-from trainmark.launch.launcher import Launcher, ask_queue
+from trainmark.launch.launcher import Launcher, ask_queue, preview_scripts
 from trainmark.launch.supervise import run_jobs
 from trainmark.machine.claims import claimed, stop_worker
-from trainmark.machine.describe import describe_machine
-from trainmark.machine.software import code_version, describe_software
 from trainmark.machine.stopping import stoppable
-from trainmark.machine.storage import check_space, is_disk_full, keep_reserve, no_space, write_from_reserve
+from trainmark.machine.storage import flush_file_system, is_disk_full, keep_reserve, no_space, write_from_reserve
+from trainmark.plan.data_check import check_data
+from trainmark.plan.estimate import estimate_run
 from trainmark.plan.make import make_plan
 from trainmark.spec.config import RunConfig
 from trainmark.spec.config_file import config_text, site_text
+from trainmark.spec.estimate import Estimate
 from trainmark.spec.files import write_json, write_text
 from trainmark.spec.job_record import JobRecord
 from trainmark.spec.plan import Plan, plan_as_json
@@ -31,24 +32,42 @@ from trainmark.spec.result import Result
 from trainmark.spec.run_folder import RunFolder
 from trainmark.spec.site import Site
 from trainmark.spec.stored_run import begun_with, read_stored, refuse_edits
-from trainmark.spec.workload import DataFacts
-from trainmark.store.runs import keep_richer_result, new_run_folder
-from trainmark.workloads.find import find_size
-
-SPACE_FOR_RECORDS = 4 * 2**20
+from trainmark.store.origin import origin_of
+from trainmark.store.runs import check_runs_dir, keep_richer_result, new_run_folder
+from trainmark.store.speed import newest_speed
 
 # Called now and then while members train: what they are doing, and the folder in which they do it.
 Watch = Callable[[RunFolder, Callable[[], list[MemberProgress]]], None]
 
 
-def run(config: RunConfig, site: Site, runs_dir: Path, watch: Watch, making: Progress) -> Result:
-    """A whole run, from choices to the stored Result."""
+class Prepared(NamedTuple):
+    """A run that passed every check which needs nothing to be written."""
+
+    config: RunConfig
+    plan: Plan
+    site: Site
+    runs_dir: Path
+    launcher: Launcher
+    estimate: Estimate
+
+
+def prepare(config: RunConfig, site: Site, runs_dir: Path) -> Prepared:
+    """The choices completed and planned; what cannot be run is refused here, with the data that are there looked at."""
+    check_runs_dir(runs_dir)
     config, plan = make_plan(config, site)
     launcher: Launcher = LAUNCHERS.load(config.launch.launcher)()
     launcher.check(config, plan, site)
+    facts = check_data(config, plan, runs_dir)
+    estimate = estimate_run(config, plan, site, facts, newest_speed(runs_dir, config))
+    return Prepared(config, plan, site, runs_dir, launcher, estimate)
+
+
+def run(prepared: Prepared, watch: Watch, making: Progress, staging: Staging) -> Result:
+    """A whole run, from the plan to the stored Result."""
+    config, plan, site, runs_dir, launcher, _ = prepared
     launcher.reach()
     make_missing(config, runs_dir, making)
-    folder = stage(config, plan, site, runs_dir)
+    folder = stage(config, plan, site, runs_dir, staging("bootstraps"))
     return train(config, plan, site, folder, launcher, watch)
 
 
@@ -64,31 +83,26 @@ def resume(folder: RunFolder, watch: Watch, making: Progress) -> Result:
     return train(config, plan, site, folder, launcher, watch)
 
 
-def stage(config: RunConfig, plan: Plan, site: Site, runs_dir: Path) -> RunFolder:
+def stage(config: RunConfig, plan: Plan, site: Site, runs_dir: Path, progress: Progress | None = None) -> RunFolder:
     """A run folder with everything from which jobs are made: config, site, plan and bootstraps."""
     facts = facts_of(open_dataset(config, runs_dir))
-    num_samples = facts.num_train or 0
-    check_space(runs_dir, needed_bytes=plan.members * num_samples + SPACE_FOR_RECORDS)
     with new_run_folder(runs_dir, config.workload, datetime.now(UTC)) as folder:
-        audits = write_bootstraps(folder, config.ensemble.bootstrap, num_samples, config.seed, plan.members)
-        for audit in audits:
+        drawn = (config.ensemble.bootstrap, facts.num_train or 0, config.seed, plan.members)
+        for audit in write_bootstraps(folder, *drawn, progress):
             steps_per_epoch(audit["draws"], config.train, plan.workers_per_member)  # refuses too few
+        flush_file_system(folder.path)
         write_text(folder.config, config_text(config))
         write_text(folder.site, site_text(site))
-        write_json(folder.origin, {**_origin(config, facts), "begun_with": begun_with(config, plan, site)})
+        origin = origin_of(config, facts, config_hash(config))
+        write_json(folder.origin, origin | {"begun_with": begun_with(config, plan, site)})
         write_json(folder.plan, plan_as_json(plan))  # last: a folder with a plan is a run that can be resumed
     return folder
 
 
-def preview(config: RunConfig, site: Site, runs_dir: Path) -> tuple[RunConfig, Plan, dict[str, str]]:
-    """What `run` would do: the completed config, the plan and all scripts by file name; nothing is touched."""
-    config, plan = make_plan(config, site)
-    launcher: Launcher = LAUNCHERS.load(config.launch.launcher)()
-    launcher.check(config, plan, site)
-    folder = RunFolder((runs_dir / "RUN").resolve())
-    records = [JobRecord(folder, config, site, job) for job in plan.jobs]
-    scripts = {folder.name_of(folder.job_script(record.job.member)): launcher.script(record) for record in records}
-    return config, plan, launcher.batch_scripts(records) | scripts
+def preview(prepared: Prepared, most_members: int) -> dict[str, str]:
+    """The scripts of the first members, and what would be submitted, by file name; nothing is touched."""
+    folder, (config, plan, site, _, launcher, _) = RunFolder((prepared.runs_dir / "RUN").resolve()), prepared
+    return preview_scripts(launcher, (JobRecord(folder, config, site, job) for job in plan.jobs), most_members)
 
 
 def train(config: RunConfig, plan: Plan, site: Site, folder: RunFolder, launcher: Launcher, watch: Watch) -> Result:
@@ -137,14 +151,3 @@ def collect(folder: RunFolder) -> Result:
 
 def _missing(folder: RunFolder, config: RunConfig, plan: Plan, site: Site) -> list[JobRecord]:
     return [each for job in plan.jobs if not (each := JobRecord(folder, config, site, job)).is_finished()]
-
-
-def _origin(config: RunConfig, facts: DataFacts) -> dict[str, object]:
-    unlike = differences(find_size(config.workload, config.size), config.dataset, facts)
-    return {
-        "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "machine": describe_machine(),
-        "software": describe_software(),
-        "data": {**asdict(facts), "unlike_the_size": unlike},
-        "provenance": {"code_version": code_version(), "config_hash": config_hash(config)},
-    }

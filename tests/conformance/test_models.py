@@ -2,15 +2,20 @@
 
 import copy
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from trainmark.spec.registries import MODELS
+from trainmark.data.facts import own_facts
+from trainmark.spec.config import Setting
+from trainmark.spec.registries import MODELS, WORKLOADS
 from trainmark.train.speed import BlockedLayout
+from trainmark.workloads.cost import COSTS, Cost, cost_of
+from trainmark.workloads.find import find_size
+from trainmark.workloads.flops.count import count_model
 from trainmark.workloads.narrow_convolutions import BLOCK_CHANNELS, narrow_channels
 
 # At 1000 classes, as published.
@@ -65,6 +70,33 @@ def test_a_model_that_states_its_layers_has_as_many_with_weights(name: str) -> N
     model = on_meta(name)
     assert isinstance(model, nn.Sequential)
     assert sum(any(True for _ in layer.parameters()) for layer in model) == stated
+
+
+def counted_cost(name: str, settings: Mapping[str, Setting], shape: tuple[int, ...] | None) -> Cost:
+    count = count_model(name, settings, shape)
+    exact = count["conventions"]["exact"]
+    regions = settings.get("sampled_regions", (MODELS.arguments(name) or {}).get("sampled_regions", 0))
+    flop = exact["training"] + regions * exact.get("per_proposal", {}).get("training", 0)
+    return Cost(flop / 1e9, count["parameters"], count["activation_bytes"])
+
+
+@pytest.mark.parametrize("name", list(COSTS))
+def test_the_cost_that_plans_are_estimated_with_is_what_is_counted(name: str) -> None:
+    counted = counted_cost(name, {}, None)
+    assert COSTS[name].gflop == pytest.approx(counted.gflop, rel=1e-3)
+    assert COSTS[name][1:] == counted[1:]
+    assert cost_of(name, {"num_classes": 7}, MODELS.constant(name, "INPUT_SHAPE")) == COSTS[name]
+
+
+def test_the_cost_of_each_workload_in_each_size_is_known_without_torch() -> None:
+    tiny = find_size("extreme-weather", "tiny")
+    counted = counted_cost(tiny.model, tiny.model_settings, (16, 64, 96))
+    known = cost_of(tiny.model, tiny.model_settings, (16, 64, 96))
+    assert known is not None and known.gflop == pytest.approx(counted.gflop, rel=1e-3) and known[1:] == counted[1:]
+    assert set(COSTS) >= set(MODELS)
+    for workload in WORKLOADS:
+        for size in WORKLOADS.load(workload).sizes.values():
+            assert cost_of(size.model, size.model_settings, own_facts(size).sample_shape) is not None
 
 
 @pytest.mark.parametrize("name", list(MODELS))

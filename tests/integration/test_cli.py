@@ -66,7 +66,8 @@ assert "torch" not in sys.modules
 def test_a_dry_run_shows_plan_and_commands_and_touches_nothing(trainmark: Command, tmp_path: Path) -> None:
     done = trainmark("run", "--members", "3", "--dry-run")
     assert done.returncode == 0
-    assert "3 members × 1 worker = system scale 3" in done.stdout
+    assert "3 members × 1 worker = system scale 3; 2 members at a time, 2 waves" in done.stdout
+    assert "2 of 2 worker slots used, all 2 cores" in done.stdout
     assert done.stdout.count("-m trainmark.train.worker") == 3
     document = json.loads(trainmark("run", "--members", "3", "--dry-run", "--json").stdout)
     assert document["plan"]["system_scale"] == 3
@@ -74,11 +75,46 @@ def test_a_dry_run_shows_plan_and_commands_and_touches_nothing(trainmark: Comman
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_dry_run_of_a_million_members_shows_the_first_and_counts_the_others(trainmark: Command) -> None:
+    done = trainmark("run", "--members", "1000000", "--dry-run")
+    assert "1,000,000 members × 1 worker = system scale 1,000,000; 2 members at a time, 500,000 waves" in done.stdout
+    assert done.stdout.count("-m trainmark.train.worker") == 4
+    assert "the scripts of 999,996 more members" in done.stdout
+    document = json.loads(trainmark("run", "--members", "10000", "--dry-run", "--json").stdout)
+    assert (len(document["scripts"]), len(document["plan"]["mapping"]), document["members_left_out"]) == (
+        100,
+        100,
+        9900,
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("--set dataset=imagenet --set data.path=/nope", "/nope"),
+        ("--runs-dir /dev/null/runs", "Cannot make the run's folder in /dev/null/runs: Not a directory"),
+        ("--set train.batch_size=5000", "1 worker × batch size 5000 = 5000 samples a step, but"),
+        (
+            "--set dataset=imagenet --set data.num_train=5",
+            "10 classes need as many images in each split",
+        ),
+    ],
+)
+def test_a_dry_run_refuses_what_the_run_would_refuse(
+    trainmark: Command, tmp_path: Path, arguments: str, message: str
+) -> None:
+    said = [trainmark("run", *arguments.split(), *more) for more in ([], ["--dry-run"])]
+    assert {done.returncode for done in said} <= {1, 2}
+    assert said[0].stderr == said[1].stderr
+    assert message in said[1].stderr
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ("run --members 3 --workers 2 --system-scale 8", "3 members × 2 workers = 6, but the system scale is 8"),
-        ("run --members 0", "'ensemble.members' is wrong"),
+        ("run --members 0", "--members must be at least 1, but got 0"),
         ("run --workers 999", "A system scale of"),
         ("run --members 1 --workers 999", "A member of 999 workers does not fit"),
         ("run image-clasification", "Did you mean 'image-classification'?"),
@@ -97,7 +133,11 @@ def test_a_dry_run_shows_plan_and_commands_and_touches_nothing(trainmark: Comman
         ("flops resnet50-v1 --input 3x8", "needs 3 numbers, like 3 × 224 × 224, but 3 × 8 has 2"),
         (SCORE.replace("sample 1 ", "sample 1e308 ").replace("--epochs 1 ", "--epochs 1e10 "), "no finite FLOPS"),
         (SCORE.replace("--target 1", "--target 0"), "--target must be more than 0"),
-        (SCORE.replace("--exponent 1", "--exponent 1e9").replace("--quality 1", "--quality 2"), "smaller --exponent"),
+        (SCORE.replace("--exponent 1", "--exponent 1e9").replace("--quality 1", "--quality 0.5"), "smaller --exponent"),
+        (SCORE.replace("--quality 1", "--quality 75.1"), "write 0.751 for 75.1 %, or give both in percent"),
+        (SCORE.replace("--target 1", "--target 76.3"), "write 0.763 for 76.3 %, or give both in percent"),
+        (SCORE.replace("--quality 1", "--quality 751").replace("--target 1", "--target 76"), "percent up to 100"),
+        ("run --set evaluate.target_quality=80", "top1 is at most 1, but got 80; write 0.8 for 80 %"),
     ],
 )
 def test_bad_input_gets_one_line_and_exit_code_2(
@@ -118,7 +158,7 @@ def test_the_version_needs_no_command(trainmark: Command) -> None:
 def test_a_terminal_that_knows_only_ascii_is_no_error(trainmark: Command) -> None:
     done = trainmark("run", "--dry-run", PYTHONIOENCODING="ascii")
     assert (done.returncode, done.stderr) == (0, "")
-    assert "2 members ? 1 worker" in done.stdout
+    assert "2 members ? 1 worker = system scale 2" in done.stdout
 
 
 def test_an_accelerator_that_is_not_there_is_refused(trainmark: Command, tmp_path: Path) -> None:
@@ -140,7 +180,7 @@ def test_a_global_batch_larger_than_the_bootstrap_is_refused_before_anything_sta
     done = trainmark("run", "--set", "data.num_train=20", "--set", "train.batch_size=64")
     assert done.returncode == 2
     assert "samples per step, but the member's bootstrap has" in done.stderr
-    assert list((tmp_path / "runs").iterdir()) == []
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from tests.run_events import events_of
 
 SMALL = [
     *("--set", "train.epochs=2", "--set", "measure.ceiling_seconds=0.01", "--set", "train.batch_size=4"),
-    *("--set", "data.num_train=24", "--set", "data.num_eval=12"),
+    *("--set", "data.num_train=24", "--set", "data.num_eval=12", "--set", "launch.threads=1"),
 ]
 
 

@@ -10,7 +10,7 @@ from tests.run_events import losses_of
 
 # A small model on small images, so that little but reading takes time.
 SMALL = [
-    *("--members", "1", "--workers", "1", "--set", "model=resnet-tiny"),
+    *("--members", "1", "--workers", "1", "--set", "model=resnet-tiny", "--set", "launch.threads=1"),
     *("--set", "train.epochs=2", "--set", "train.batch_size=16", "--set", "measure.ceiling=false", "--json"),
 ]
 

@@ -86,7 +86,7 @@ def test_the_next_make_removes_what_a_killed_one_left(start: Start, trainmark: C
         (
             "run --set dataset=synthetic --set data.num_train=100000000000",
             2,
-            "less than or equal to 100000000, but got",
+            "it must be at most 100,000,000, but got",
         ),
         ("data make extreme-weather -o file/storms", 1, "file/storms cannot be written: not a directory"),
         ("run extreme-weather --runs-dir file/runs", 2, "Choose another folder with --runs-dir"),

@@ -65,7 +65,17 @@ def test_two_workers_learn_exactly_what_one_with_twice_the_batch_learns(
     trainmark: Command, installed: str, tmp_path: Path
 ) -> None:
     # No batch norm here, so the mean of two half-batch gradients is the gradient of the whole batch.
-    common = ("run", "stripes", "--members", "1", "--json", "--set", "measure.ceiling=false")
+    common = (
+        "run",
+        "stripes",
+        "--members",
+        "1",
+        "--json",
+        "--set",
+        "measure.ceiling=false",
+        "--set",
+        "launch.threads=1",
+    )
     two = trainmark(*common, "--workers", "2", "--set", "train.batch_size=5", PYTHONPATH=installed)
     one = trainmark(*common, "--workers", "1", "--set", "train.batch_size=10", PYTHONPATH=installed)
     folders = [tmp_path / "runs" / json.loads(done.stdout)["run_id"] for done in (two, one)]

@@ -67,8 +67,14 @@ def test_one_member_of_two_workers_gives_a_valid_result(run_small: RunSmall, tmp
     assert record.metrics["flops"].detail["samples"] == epoch[0]["samples"]
 
 
-def test_the_run_folder_mirrors_the_flow(run_small: RunSmall, tmp_path: Path) -> None:
-    folder = run_dir(tmp_path, run_small("--members", "1"))
+def test_the_run_folder_mirrors_the_flow_and_a_worker_alone_has_all_cores(run_small: RunSmall, tmp_path: Path) -> None:
+    # One worker on a machine of two slots: it gets the cores of both, and runs a thread on each.
+    result = run_small("--members", "1", "--set", "launch.threads=2")
+    assert (result["plan"]["system_scale"], result["plan"]["idle_slots"], result["plan"]["cores_used"]) == (1, 0, 2)
+    assert not [warning for warning in result["warnings"] if "idle" in warning]
+    folder = run_dir(tmp_path, result)
+    affinity = events_of(folder, 0)[0]["affinity"]
+    assert (affinity["verified"], affinity["threads_running"]) == (True, 2)
     for name in (
         *("config.toml", "plan.json", "origin.json", "bootstrap/0000.npy", "bootstrap/audit.json", "result.json"),
         *(
@@ -128,6 +134,10 @@ def test_members_queue_when_they_do_not_fit_and_start_together_when_they_do(
 
 def test_the_kept_script_trains_a_member_by_hand(run_small: RunSmall, tmp_path: Path) -> None:
     result = run_small("--members", "1")
+    assert any(
+        warning.startswith("1 of 2 worker slots stays idle: workers have 1 of 2 cores")
+        for warning in result["warnings"]
+    )
     folder = run_dir(tmp_path, result)
     script = (folder / "jobs/0000/job.sh").read_text()
     assert "--attempt 1" in script

@@ -32,7 +32,7 @@ IMAGES = [
 WEATHER = ["extreme-weather", "--set", "data.num_train=24", "--set", "data.num_eval=8"]
 SHORT = [
     *("--set", "train.epochs=2", "--set", "train.batch_size=4", "--set", "measure.ceiling=false"),
-    *("--site", "site.toml", "--json"),
+    *("--site", "site.toml", "--set", "launch.threads=1", "--json"),
 ]
 STAGED = ["--set", "launch.stage=local"]
 

@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainmark.data.bootstrap import audit_counts, read_counts, sample_counts, write_bootstraps
+from trainmark.data.bootstrap import audit_counts, check_draws, read_counts, sample_counts, write_bootstraps
 from trainmark.data.epochs import epoch_order, replica_batches, steps_per_epoch
+from trainmark.plan.explain import Choices
+from trainmark.plan.resolve import resolve_config
 from trainmark.spec.config import TrainConfig
 from trainmark.spec.errors import PlanError
 from trainmark.spec.files import read_json
@@ -112,3 +114,18 @@ def test_each_epoch_and_member_is_shuffled_differently() -> None:
     counts = np.ones(50, np.uint8)
     orders = {tuple(epoch_order(counts, 1, member, epoch)) for member in range(3) for epoch in range(3)}
     assert len(orders) == 9
+
+
+def test_a_batch_that_some_bootstrap_cannot_fill_is_found_without_drawing_all_of_them() -> None:
+    def check(batch: int, num_samples: int, members: int, method: str = "poisson") -> None:
+        values = {"train": {"batch_size": batch}, "ensemble": {"bootstrap": method}}
+        check_draws(resolve_config([Choices("test", values)]), num_samples, members, workers=2)
+
+    check(50, num_samples=10**8, members=10**6)  # far fewer than there are: no bootstrap is drawn
+    check(50, num_samples=100, members=10**6, method="multinomial")  # always as many draws as samples
+    for method in ("poisson", "multinomial", "none"):
+        with pytest.raises(PlanError, match="2 workers × batch size 51 = 102 samples a step, but"):
+            check(51, num_samples=100, members=8, method=method)
+    # Poisson(100) falls below 100 for one of eight members: P = 1 - 0.51^8.
+    with pytest.raises(PlanError, match="2 workers × batch size 50 = 100 samples a step"):
+        check(50, num_samples=100, members=8)

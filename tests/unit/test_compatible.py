@@ -78,7 +78,12 @@ REFUSED_ON_CPUS = [
     (2, "train.compiler=torchscript train.batch_norm=synchronised", "what synchronised does", "compiler=none"),
     (2, "train.communication=parameter-server train.momentum_correction=on", "as published", "=as-published"),
     (1, "launch.stage=local", "does not say where node1 has any", "launch.stage=none"),
-    (1, "dataset=synthetic data.num_classes=100", "for 10 num_classes", "data.num_classes=10"),
+    (
+        1,
+        "dataset=synthetic data.num_classes=100 model_settings.num_classes=10",
+        "for 10 num_classes",
+        "data.num_classes=10",
+    ),
     (1, "dataset=synthetic data.channels=1", "for 3 channels", "data.channels=3"),
     (1, "model_settings.num_classes=7", "for 7 num_classes, but shapes has 10", "model_settings.num_classes=10"),
     (1, "model_settings.channels=1", "for 1 channels, but shapes has 3", "model_settings.channels=3"),

@@ -133,7 +133,7 @@ def test_a_site_file_lists_cores_as_linux_does(tmp_path: Path) -> None:
     file.write_text('name = "s"\n[[groups]]\nprefix = "cn"\ncount = 3\nslots = [{cores = "0-3,8"}]\n')
     site = read_site_file(file)
     assert site.groups[0].slots[0].cores == (0, 1, 2, 3, 8)
-    assert site.groups[0].node_names() == ("cn1", "cn2", "cn3")
+    assert site.groups[0].node_names == ("cn1", "cn2", "cn3")
 
 
 def test_a_missing_file_says_what_to_give(tmp_path: Path) -> None:

@@ -10,7 +10,13 @@ from pydantic import BaseModel
 
 from tests.conftest import ROOT
 from trainmark.cli.main import app
+from trainmark.data.facts import facts_of
+from trainmark.data.folders import foresee_dataset
+from trainmark.plan.estimate import estimate_run
+from trainmark.plan.make import make_plan
+from trainmark.plan.resolve import parse_setting, resolve_config
 from trainmark.spec.config import RunConfig
+from trainmark.spec.estimate import StoredSpeed
 from trainmark.spec.event import KINDS as EVENT_KINDS
 from trainmark.spec.registries import DATASETS, KINDS, METRICS, WORKLOADS
 from trainmark.spec.result import MemberResult, Metric, Result
@@ -162,3 +168,23 @@ def test_the_python_example_of_the_extension_guide_is_valid() -> None:
         scope: dict[str, object] = {"__name__": "trainmark_rings"}
         exec(compile(block, "extending.md", "exec"), scope)
         assert "WORKLOAD" in scope
+
+
+def test_every_run_that_the_readme_names_ends_in_about_a_minute_or_says_how_long_it_takes() -> None:
+    lines = (ROOT / "README.md").read_text().replace("\\\n", " ").splitlines()
+    commands = [line.strip() for line in lines if line.strip().startswith("trainmark run")]
+    assert len(commands) >= 6
+    site = Site(name="two", groups=(NodeGroup(slots=(Slot(cores=(0,)), Slot(cores=(1,)))),))
+    flags = {"--members": "ensemble.members", "--workers": "ensemble.workers", "--set": ""}
+    for command in commands:
+        words, _, comment = command.partition("#")
+        given = [word for word in words.split()[2:] if word not in ("--json", "--dry-run")]
+        settings = [f"workload={given.pop(0)}"] if given and not given[0].startswith("--") else []
+        for flag, value in zip(given[::2], given[1::2], strict=True):
+            settings.append(f"{flags[flag]}={value}" if flags[flag] else value)
+        config, plan = make_plan(resolve_config([parse_setting(each) for each in settings]), site)
+        facts = facts_of(foresee_dataset(config, ROOT / "no-runs-here"))
+        speed = StoredSpeed("a run on AVX-512", 150e9, 0.2)
+        estimate = estimate_run(config, plan, site, facts, speed)
+        assert estimate.seconds is not None, command
+        assert estimate.seconds[0] < 60 or "minutes" in comment or "--dry-run" in command, (command, estimate)

@@ -2,6 +2,7 @@
 
 import time
 from collections import defaultdict
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -9,8 +10,10 @@ from hypothesis import strategies as st
 
 from trainmark.plan.mapping import map_members
 from trainmark.plan.scale import Scale
+from trainmark.spec.config import LaunchConfig
 from trainmark.spec.errors import PlanError
-from trainmark.spec.plan import Plan, plan_as_json, plan_from_json
+from trainmark.spec.plan import Plan, plan_as_json, plan_figures, plan_from_json
+from trainmark.spec.plan_text import advise_on_idle, describe_scale, describe_slots
 from trainmark.spec.site import NodeGroup, Site, Slot
 
 
@@ -19,8 +22,8 @@ def site(nodes: int, slots: int, cores: int = 1) -> Site:
     return Site(name="test", groups=(NodeGroup(prefix="n", count=nodes, slots=places),))
 
 
-def plan(members: int, workers: int, place: Site) -> Plan:
-    return map_members(Scale(members, workers, members * workers), place)
+def plan(members: int, workers: int, place: Site, **launch: Any) -> Plan:
+    return map_members(Scale(members, workers, members * workers), place, LaunchConfig(**launch))
 
 
 def placed(found: Plan) -> list[list[tuple[str, tuple[int, ...]]]]:
@@ -31,6 +34,62 @@ def test_small_members_stand_side_by_side_on_a_node() -> None:
     found = plan(2, 2, site(nodes=1, slots=4, cores=2))
     assert placed(found) == [[("n1", (0, 1)), ("n1", (2, 3))], [("n1", (4, 5)), ("n1", (6, 7))]]
     assert (found.lanes, found.waves, found.idle_slots) == (2, 1, 0)
+
+
+def test_workers_that_are_fewer_than_the_slots_of_a_node_share_all_of_its_cores() -> None:
+    alone = plan(1, 1, site(nodes=1, slots=2))
+    assert placed(alone) == [[("n1", (0, 1))]]
+    assert (alone.system_scale, alone.idle_slots, alone.cores_used) == (1, 0, 2)
+    # 2 members on 8 slots of 2 cores: neighbouring slots are merged, 4 for each.
+    pair = plan(2, 1, site(nodes=1, slots=8, cores=2))
+    assert placed(pair) == [[("n1", tuple(range(8)))], [("n1", tuple(range(8, 16)))]]
+    together = plan(1, 2, site(nodes=1, slots=8, cores=2))
+    assert placed(together) == [[("n1", tuple(range(8))), ("n1", tuple(range(8, 16)))]]
+
+
+def test_members_get_equal_shares_of_cores_and_the_rest_stays_idle() -> None:
+    found = plan(3, 1, site(nodes=1, slots=8))
+    assert placed(found) == [[("n1", (0, 1))], [("n1", (2, 3))], [("n1", (4, 5))]]
+    assert (found.idle_slots, found.cores, found.cores_used) == (2, 8, 6)
+    # Also on the second node, where a member has room for itself: members are alike.
+    assert placed(plan(3, 1, site(nodes=2, slots=2)))[2] == [("n2", (0,))]
+
+
+def test_workers_with_a_number_of_threads_get_no_more_slots_than_these_fill() -> None:
+    assert placed(plan(1, 1, site(nodes=1, slots=2), threads=1)) == [[("n1", (0,))]]
+    assert placed(plan(1, 1, site(nodes=1, slots=8, cores=2), threads=3)) == [[("n1", (0, 1, 2, 3))]]
+
+
+def test_slots_with_accelerators_shared_cores_or_in_slurm_are_not_merged() -> None:
+    gpus = tuple(Slot(cores=(i,), accelerator=i) for i in range(2))
+    with_gpus = Site(name="test", groups=(NodeGroup(prefix="n", slots=gpus),))
+    one_core = Site(name="test", groups=(NodeGroup(prefix="n", slots=(Slot(cores=(0,)),) * 2, shared_cores=True),))
+    for found in (plan(1, 1, with_gpus), plan(1, 1, one_core), plan(1, 1, site(1, 2), launcher="slurm")):
+        assert placed(found) == [[("n1", (0,))]]
+        assert found.idle_slots == 1
+
+
+def test_a_plan_says_which_slots_and_cores_it_uses_and_how_to_use_the_others() -> None:
+    def words(members: int, workers: int, slots: int, **launch: Any) -> tuple[str, str, str | None]:
+        figures = plan_figures(plan(members, workers, site(nodes=1, slots=slots), **launch))
+        return describe_scale(figures), describe_slots(figures), advise_on_idle(figures)
+
+    alone = "1 member × 1 worker = system scale 1"
+    assert words(1, 1, 2) == (alone, "1 of 2 worker slots used, all 2 cores", None)
+    assert words(4, 2, 2) == ("4 members × 2 workers = system scale 8", "2 of 2 worker slots used, all 2 cores", None)
+    assert words(1, 1, 1) == (alone, "1 of 1 worker slot used, all 1 core", None)
+    scale, used, advice = words(3, 1, 4)
+    assert (scale, used) == ("3 members × 1 worker = system scale 3", "3 of 4 worker slots used, 3 of 4 cores")
+    assert advice is not None
+    assert advice.startswith("1 of 4 worker slots stays idle: workers have 3 of 4 cores. To use all, choose --members")
+
+
+def test_the_words_of_a_stored_plan_without_cores_leave_them_out() -> None:
+    older = {"members": 1, "workers_per_member": 1, "system_scale": 1, "lanes": 1, "idle_slots": 1}
+    assert describe_slots(older) == "1 of 2 worker slots used"
+    assert advise_on_idle(older) == (
+        "1 of 2 worker slots stays idle. To use all, choose --members and --workers whose product is 2."
+    )
 
 
 def test_a_large_member_takes_whole_nodes_evenly() -> None:
@@ -72,7 +131,8 @@ def test_members_at_the_same_time_never_share_a_core(members: int, workers: int,
     assert all(len(shapes) == 1 for shapes in lanes.values())  # a lane is always the same cores
     used = [core for shapes in lanes.values() for core in next(iter(shapes))]
     assert len(used) == len(set(used))
-    assert found.idle_slots == place.num_slots - len(used)
+    assert found.idle_slots == place.num_slots - len(used)  # a slot is a core here
+    assert found.cores_used == len(used)
 
 
 def test_planning_100_000_workers_takes_well_under_a_second() -> None:

@@ -101,3 +101,31 @@ def test_a_full_workload_without_data_is_offered_a_run_for_speed_that_ends() -> 
     assert offered in str(error.value)
     config = resolve("workload=extreme-weather", "size=full", *offered.replace("--set ", "").split())
     assert (config.data["num_train"], config.train.epochs) == (80, 1)
+
+
+@pytest.mark.parametrize(
+    ("settings", "classes", "head"),
+    [
+        ("dataset=synthetic model=resnet50-v1.5", 1000, 1000),
+        ("dataset=synthetic model=resnet50-v1.5 model_settings.num_classes=20", 20, 20),
+        ("dataset=synthetic model=resnet50-v1.5 data.num_classes=30", 30, 30),
+        ("model=resnet18", None, 10),  # on shapes, which has ten classes
+        ("dataset=imagenet data.num_classes=12 model=resnet18", 12, 12),
+        ("dataset=pacs", None, 7),
+        ("model=resnet18 model_settings.num_classes=1000", None, 1000),
+    ],
+)
+def test_labels_and_the_models_head_have_the_same_number_of_classes(
+    settings: str, classes: int | None, head: int
+) -> None:
+    config = resolve(*settings.split())
+    assert config.data.get("num_classes") == classes
+    assert config.model_settings["num_classes"] == head
+
+
+def test_a_target_in_percent_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"top1 is at most 1, but got 80; write 0\.8 for 80 %\.$"):
+        resolve("evaluate.target_quality=80")
+    with pytest.raises(ConfigError, match="map50 is at most 1, but got 800; choose one that can be reached"):
+        resolve("workload=extreme-weather", "evaluate.target_quality=800")
+    assert resolve("evaluate.target_quality=1").evaluate.target_quality == 1

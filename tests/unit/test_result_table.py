@@ -21,8 +21,6 @@ TRAINING = {
     "workers_per_replica": 1,
     "global_batch": 64,
     "training_flop_per_sample": {"exact": 18.53e6, "ai500": 18.9e6},
-    "worker_slots_used": 2,
-    "worker_slots": 4,
 }
 STAGED = {"samples": 60, "bytes": 6000, "staging_s": 2.0, "reused": False}
 

@@ -52,7 +52,8 @@ CPU_SITE = Site.model_validate(
 
 
 def records(site: Site, members: int, workers: int, *settings: str, path: str = "/shared/runs/RUN") -> list[JobRecord]:
-    chosen = [Choices("test", {"ensemble": {"members": members, "workers": workers}}), *map(parse_setting, settings)]
+    scale = {"ensemble": {"members": members, "workers": workers}, "launch": {"launcher": "slurm"}}
+    chosen = [Choices("test", scale), *map(parse_setting, settings)]
     config, plan = make_plan(resolve_config([*chosen, parse_setting("launch.allocator=system")]), site)
     return [JobRecord(RunFolder(Path(path)), config, site, job) for job in plan.jobs]
 

@@ -106,7 +106,7 @@ def test_a_rank_whose_local_storage_is_not_its_nodes_says_so(
 
 
 def test_while_samples_are_copied_the_members_state_is_staging(record: JobRecord) -> None:
-    plan = Plan(1, 3, 3, "s", 1, 0, (record.job,))
+    plan = Plan(1, 3, 3, "s", 1, 3, 3, 0, (record.job,))
     reader = ProgressReader(record.folder, record.config, plan)
     number, attempt = record.new_attempt()
     log = EventLog(attempt.rank_events(0))

@@ -124,5 +124,7 @@ def written_run(*members: Member, **changes: Any) -> Measured:
     lanes = len({member.job.lane for member in members})
     workers = len(members[0].job.ranks)
     scale = len(members) * workers
-    plan = Plan(len(members), workers, scale, "test", lanes, 0, tuple(member.job for member in members))
+    plan = Plan(
+        len(members), workers, scale, "test", lanes, lanes * workers, None, 0, tuple(member.job for member in members)
+    )
     return Measured(config, plan, Top1, members)

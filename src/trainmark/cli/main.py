@@ -23,7 +23,7 @@ from trainmark.cli import (
     show,
     status,
 )
-from trainmark.spec.errors import EXIT_RUN_FAILED, TrainmarkError
+from trainmark.spec.errors import EXIT_RUN_FAILED, TrainmarkError, on_one_line
 
 app = typer.Typer(
     name="trainmark",
@@ -85,5 +85,5 @@ def main() -> None:
 def _fail(message: str, code: int) -> None:
     if os.environ.get("TRAINMARK_DEBUG"):
         traceback.print_exc()
-    sys.stderr.write(f"trainmark: {message}\n")
+    sys.stderr.write(f"trainmark: {on_one_line(message)}\n")
     sys.exit(code)

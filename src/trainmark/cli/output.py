@@ -10,15 +10,9 @@ from typing import Any
 from trainmark.report.console import has_width, progress_console, result_console
 from trainmark.report.live import LiveProgress
 from trainmark.report.making import making
-from trainmark.report.plan_text import plan_line, plan_table
 from trainmark.report.result_table import print_result
-from trainmark.spec.config import RunConfig
-from trainmark.spec.config_file import config_text
 from trainmark.spec.errors import RunFailedError
-from trainmark.spec.plan import Plan, plan_as_json
 from trainmark.spec.result import Result
-
-MOST_SCRIPTS = 4
 
 
 def print_json(data: Any) -> None:
@@ -49,6 +43,11 @@ def say_staging() -> Callable[[int, int], None]:
     return making(progress_console(), "staging data")
 
 
+def say_preparing(what: str) -> Callable[[int, int], None]:
+    """Progress of writing what each member needs, on standard error; only of large ensembles."""
+    return making(progress_console(), "preparing the run", what, silent_s=2.0)
+
+
 def show_result(result: Result, *, as_json: bool) -> None:
     """The Result on standard output."""
     if as_json:
@@ -76,25 +75,3 @@ def _fail_unless_complete(result: Result, run_path: Path) -> None:
         f"{finished} of {len(result.members)} members finished; member {first.member} {first.state}: {first.reason}"
         f"{more}. If a setting is the cause, start a new run; else fix it and go on with: trainmark resume {run_path}"
     )
-
-
-def print_preview(config: RunConfig, plan: Plan, scripts: dict[str, str], *, as_json: bool) -> None:
-    """What a run would do."""
-    if as_json:
-        print_json({"config": config.model_dump(exclude_none=True), "plan": plan_as_json(plan), "scripts": scripts})
-        return
-    console = result_console()
-    console.print(plan_line(plan))
-    console.print(plan_table(plan))
-    console.print("\nconfig.toml", style="bold")
-    if console.is_terminal:
-        from rich.syntax import Syntax  # slow to load
-
-        console.print(Syntax(config_text(config), "toml", background_color="default"))
-    else:
-        console.print(config_text(config), markup=False)
-    for name, script in list(scripts.items())[:MOST_SCRIPTS]:
-        console.print(name, style="bold")
-        print(script)
-    if len(scripts) > MOST_SCRIPTS:
-        console.print(f"… and {len(scripts) - MOST_SCRIPTS} more scripts alike; all of them with --json")

@@ -58,11 +58,11 @@ def run(
 ) -> None:
     """Train a bagging ensemble and report FLOPS and VFLOPS."""
     from trainmark import pipeline
-    from trainmark.cli.output import end_with_result, print_preview, say_making, watching
+    from trainmark.cli.output import end_with_result, say_making, say_preparing, watching
     from trainmark.cli.preflight import look_before_run
+    from trainmark.cli.preview import announce, print_preview
     from trainmark.machine.local_site import local_site
     from trainmark.plan.resolve import read_site_file
-    from trainmark.store.runs import check_runs_dir
 
     resolved = _resolve(
         config,
@@ -74,14 +74,15 @@ def run(
         launch=_given(launcher=launcher),
     )
     place = read_site_file(site) if site else local_site()
-    check_runs_dir(runs_dir)
+    prepared = pipeline.prepare(resolved, place, runs_dir)
     if dry_run:
-        print_preview(*pipeline.preview(resolved, place, runs_dir), as_json=json)
+        print_preview(prepared, as_json=json)
         return
     if preflight:
         look_before_run(resolved, place, runs_dir)
+    announce(prepared)
     with watching() as watch:
-        result = pipeline.run(resolved, place, runs_dir, watch, say_making())
+        result = pipeline.run(prepared, watch, say_making(), say_preparing)
     end_with_result(result, (runs_dir / result.run_id).resolve(), as_json=json)
 
 
@@ -90,11 +91,11 @@ run.__doc__ = f"{run.__doc__}\n\n\b\n{EXAMPLES}"
 
 def _resolve(config: Path | None, settings: list[str], **flags: Any) -> "RunConfig":
     """All choices merged; --set wins over flags, flags over the file."""
-    from trainmark.plan.explain import Choices
+    from trainmark.plan.explain import COMMAND_LINE, Choices
     from trainmark.plan.resolve import parse_setting, read_config_file, resolve_config
 
     choices = [read_config_file(config)] if config else []
-    choices.append(Choices("the command line", _given(**flags)))
+    choices.append(Choices(COMMAND_LINE, _given(**flags)))
     choices.extend(parse_setting(text) for text in settings)
     return resolve_config(choices)
 

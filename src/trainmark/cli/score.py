@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from trainmark.cli.options import AsJson
+from trainmark.spec.errors import ConfigError
 
 MOST_EXPONENT = 500  # e^500 still fits a float
 
@@ -15,8 +16,8 @@ def score(
     samples: Annotated[float, typer.Option(min=1, help="Samples in one epoch.")],
     epochs: Annotated[float, typer.Option(min=0, help="Epochs trained.")],
     minutes: Annotated[float, typer.Option(min=0, help="Minutes of training.")],
-    quality: Annotated[float, typer.Option(min=0, help="Quality achieved.")],
-    target: Annotated[float, typer.Option(min=0, help="Target quality.")],
+    quality: Annotated[float, typer.Option(min=0, help="Quality achieved: a share such as 0.751, or percent.")],
+    target: Annotated[float, typer.Option(min=0, help="Target quality, on the same scale.")],
     exponent: Annotated[float, typer.Option(min=0, help="n of Eq. 8: 5 image classification, 10 extreme weather.")],
     json: AsJson = False,
 ) -> None:
@@ -30,12 +31,12 @@ def score(
     from trainmark.cli.output import print_json
     from trainmark.collect.scores import flops_score, quality_coefficient, vflops_score
     from trainmark.report.console import result_console
-    from trainmark.spec.errors import ConfigError
     from trainmark.spec.units import with_prefix
 
     for name, value in {"minutes": minutes, "target": target}.items():
         if value <= 0:
             raise ConfigError(f"--{name} must be more than 0, but got {value:g}. Give the measured figure.")
+    check_same_scale(quality, target)
     if exponent * abs(math.log((quality or target) / target)) > MOST_EXPONENT:
         raise ConfigError(f"({quality:g} / {target:g})^{exponent:g} overflows. Choose a smaller --exponent.")
     flops = flops_score(gflop_per_sample * 1e9, samples * epochs, minutes * 60)
@@ -50,3 +51,15 @@ def score(
     console.print(f"FLOPS   {with_prefix(flops, 'FLOPS')}")
     weight = f"({quality:g} / {target:g})^{exponent:g} = {coefficient:.4g}"
     console.print(f"VFLOPS  {with_prefix(vflops, 'FLOPS')}  = FLOPS × {weight}")
+
+
+def check_same_scale(quality: float, target: float) -> None:
+    """Raises unless both figures are shares, up to 1, or both are percent: only their ratio counts."""
+    for name, value, other in (("quality", quality, target), ("target", target, quality)):
+        if value > 100:
+            raise ConfigError(f"--{name} must be a share up to 1 or percent up to 100, but got {value:g}.")
+        if value > 1 >= other:
+            raise ConfigError(
+                f"--quality {quality:g} and --target {target:g} are not on the same scale: "
+                f"write {value / 100:g} for {value:g} %, or give both in percent."
+            )

@@ -96,9 +96,8 @@ def _part(record: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def _training(measured: Measured, metrics: dict[str, Metric]) -> dict[str, Any]:
-    """What every member trains, and on how many of the site's worker slots at a time."""
+    """What every member trains."""
     train, plan = measured.config.train, measured.plan
-    used = plan.lanes * plan.workers_per_member
     return {
         "model": measured.config.model,
         "precision": train.precision,
@@ -106,8 +105,6 @@ def _training(measured: Measured, metrics: dict[str, Metric]) -> dict[str, Any]:
         "workers_per_replica": layout_of(train, plan.workers_per_member).stages,
         "global_batch": global_batch(train, plan.workers_per_member),
         "training_flop_per_sample": _flop_per_sample(measured, metrics),
-        "worker_slots_used": used,
-        "worker_slots": used + plan.idle_slots,
     }
 
 

@@ -9,6 +9,8 @@ from trainmark.collect.measured import Measured, Member
 from trainmark.collect.metrics.ceiling_flops import REPORT
 from trainmark.collect.steady_state import FEWEST_STEPS
 from trainmark.collect.warm_up import NEGLIGIBLE
+from trainmark.spec.plan import plan_figures
+from trainmark.spec.plan_text import advise_on_idle
 from trainmark.spec.result import Metric
 from trainmark.spec.units import counted, show_duration
 from trainmark.workloads.narrow_convolutions import BLOCK_CHANNELS, narrow_channels
@@ -171,7 +173,7 @@ def _members(numbers: list[str]) -> str:
 
 def _oversubscribed(measured: Measured) -> list[str]:
     threads = measured.config.launch.threads
-    fewest = min(len(rank.cores) for job in measured.plan.jobs for rank in job.ranks)
+    fewest = min(len(rank.cores) for job in measured.plan.first_jobs for rank in job.ranks)
     if threads is None or threads <= fewest:
         return []
     return [
@@ -262,13 +264,8 @@ def _bootstrap(audit: dict[str, Any]) -> list[str]:
 
 
 def _idle(measured: Measured) -> list[str]:
-    plan = measured.plan
-    if plan.idle_slots == 0:
-        return []
-    return [
-        f"{counted(plan.idle_slots, 'worker slot')} of the site stayed idle: {counted(plan.lanes, 'member')} at a time "
-        f"× {counted(plan.workers_per_member, 'worker')}"
-    ]
+    advice = advise_on_idle(plan_figures(measured.plan))
+    return [] if advice is None else [advice]
 
 
 def _lanes_not_side_by_side(measured: Measured) -> list[str]:

@@ -13,6 +13,7 @@ from trainmark.spec.config import TrainConfig
 from trainmark.spec.errors import PlanError
 from trainmark.spec.layout import global_batch, layout_of, samples_per_replica
 from trainmark.spec.seeds import Purpose, stream
+from trainmark.spec.units import counted
 
 Order = NDArray[np.int64]
 
@@ -31,8 +32,8 @@ def steps_per_epoch(num_draws: int, train: TrainConfig, workers: int) -> int:
         copies = layout_of(train, workers).replicas
         passes = f" × {train.accumulation} accumulated" if train.accumulation > 1 else ""
         raise PlanError(
-            f"{copies} workers × batch size {train.batch_size}{passes} = {batch} samples per step, but the member's "
-            f"bootstrap has {num_draws}. Lower --set train.batch_size or --workers, or use more data."
+            f"{counted(copies, 'worker')} × batch size {train.batch_size}{passes} = {batch} samples per step, but the "
+            f"member's bootstrap has {num_draws}. Lower --set train.batch_size or --workers, or use more data."
         )
     return num_draws // batch
 

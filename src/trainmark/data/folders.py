@@ -19,6 +19,9 @@ from trainmark.spec.errors import DataError, StorageError
 from trainmark.spec.registries import DATASETS
 
 Progress = Callable[[int, int], None]  # samples made so far, of how many
+Staging = Callable[[str], Progress | None]  # progress of writing "bootstraps" or "jobs" of members
+
+ELSEWHERE = "another place with --runs-dir"
 
 
 def with_folder(config: RunConfig, runs_dir: Path) -> dict[str, Any]:
@@ -30,6 +33,17 @@ def open_dataset(config: RunConfig, runs_dir: Path) -> Any:
     """The run's dataset, where its data lie."""
     kind = DATASETS.load(config.dataset)
     return kind(kind.Settings.model_validate(with_folder(config, runs_dir)))
+
+
+def foresee_dataset(config: RunConfig, runs_dir: Path) -> Any:
+    """The run's dataset where its data lie, or, where they have yet to be made, as its settings tell; that they can."""
+    folder = made_folder(config, runs_dir)
+    if not is_made(config) or folder.exists():
+        return open_dataset(config, runs_dir)
+    kind = DATASETS.load(config.dataset)
+    dataset = kind(kind.Settings.model_validate(config.data))
+    _check_makeable(dataset, folder, ELSEWHERE)
+    return dataset
 
 
 def is_made(config: RunConfig) -> bool:
@@ -51,15 +65,22 @@ def make_into(dataset: Any, folder: Path, progress: Progress, elsewhere: str = "
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise DataError(f"{folder} exists already. Choose a folder that does not exist, or is empty.")
         _remove_leftovers(folder.parent, escape(folder.name))
-        instead = f"make fewer samples (num_train, num_eval), or choose {elsewhere}"
-        needed_bytes = getattr(dataset, "made_bytes", 0)
-        check_space(folder, needed_bytes, what="making these data writes about", instead=instead)
+        _check_makeable(dataset, folder, elsewhere)
         with stoppable(f"; nothing was left in {folder}."):
             _make(dataset, folder, progress)
     except OSError as error:
         # Not the error's own words: they name a file that the user has never seen.
         reason = os.strerror(error.errno).lower() if error.errno else "writing failed"
         raise StorageError(f"{folder} cannot be written: {reason}. Free some space, or choose {elsewhere}.") from error
+
+
+def _check_makeable(dataset: Any, folder: Path, elsewhere: str) -> None:
+    """Raises if the settings describe no dataset, or there is too little space for it."""
+    if hasattr(dataset, "check_settings"):
+        dataset.check_settings()
+    instead = f"make fewer samples (num_train, num_eval), or choose {elsewhere}"
+    needed_bytes = getattr(dataset, "made_bytes", 0)
+    check_space(folder, needed_bytes, what="making these data writes about", instead=instead)
 
 
 def make_missing(config: RunConfig, runs_dir: Path, progress: Progress) -> None:
@@ -71,7 +92,7 @@ def make_missing(config: RunConfig, runs_dir: Path, progress: Progress) -> None:
     kind = DATASETS.load(config.dataset)
     try:
         dataset = kind(kind.Settings.model_validate(config.data))
-        make_into(dataset, folder, progress, "another place with --runs-dir")
+        make_into(dataset, folder, progress, ELSEWHERE)
     except (DataError, StorageError):
         if not folder.exists():  # else another run was faster, with the same data
             raise

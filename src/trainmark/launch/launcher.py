@@ -1,5 +1,7 @@
 """Launcher: what every way of starting jobs can do."""
 
+from collections.abc import Iterable
+from itertools import islice
 from typing import Protocol
 
 from trainmark.spec.config import RunConfig
@@ -11,6 +13,8 @@ from trainmark.spec.registries import LAUNCHERS
 from trainmark.spec.run_folder import RunFolder
 from trainmark.spec.site import Site
 from trainmark.spec.stored_run import read_stored
+
+MOST_SUBMITTED = 1000  # members of which a preview shows what is submitted for them together
 
 
 class Launcher(Protocol):
@@ -79,3 +83,10 @@ def ask_queue(folder: RunFolder) -> QueueAnswer:
         return QueueAnswer(launcher.queue(folder))
     except SchedulerError as error:
         return QueueAnswer(None, str(error))
+
+
+def preview_scripts(launcher: Launcher, records: Iterable[JobRecord], most_members: int) -> dict[str, str]:
+    """What would be submitted and the scripts of the first members, by file name; of many members no more is made."""
+    first = list(islice(records, max(MOST_SUBMITTED, most_members)))
+    scripts = {each.folder.name_of(each.folder.job_script(each.job.member)): each for each in first[:most_members]}
+    return launcher.batch_scripts(first) | {name: launcher.script(record) for name, record in scripts.items()}

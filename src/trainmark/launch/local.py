@@ -30,7 +30,7 @@ class OwnProcesses:
 
     def check(self, config: RunConfig, plan: Plan, site: Site) -> None:
         """An error if the plan needs other machines, or cores that this process may not use."""
-        nodes = {rank.node for job in plan.jobs for rank in job.ranks}
+        nodes = {rank.node for job in plan.first_jobs for rank in job.ranks}
         if len(nodes) > 1:
             raise PlanError(
                 f"The launcher 'local' starts jobs on this machine only, but the plan uses {len(nodes)} nodes. "

@@ -48,6 +48,7 @@ class ProcessLauncher:
         self._starter = starter
         self._running: list[_Running] = []
         self._batch = 0
+        self._may_have_room = True
 
     def check(self, config: RunConfig, plan: Plan, site: Site) -> None:
         """Raises if the plan cannot be started here."""
@@ -69,12 +70,17 @@ class ProcessLauncher:
         return []
 
     def submit(self, waiting: list[JobRecord]) -> list[JobRecord]:
-        """The members whose lane was free."""
-        return [record for record in waiting if self._start(record)]
+        """The members whose lane was free. Until one ends, no other lane becomes free: thousands need not be asked."""
+        if not self._may_have_room:
+            return []
+        self._may_have_room = False
+        busy = {running.record.job.lane for running in self._running}
+        return [record for record in waiting if self._start(record, busy)]
 
-    def _start(self, record: JobRecord) -> bool:
-        if any(running.record.job.lane == record.job.lane for running in self._running):
+    def _start(self, record: JobRecord, busy: set[int]) -> bool:
+        if record.job.lane in busy:
             return False
+        busy.add(record.job.lane)
         number, attempt = record.new_attempt()
         running = _Running(record, attempt, self._batch, self._starter.commands(record, number, attempt))
         self._running.append(running)
@@ -158,6 +164,7 @@ class ProcessLauncher:
         named = {command.name: code for command, code in zip(running.commands, codes, strict=False)}
         record_end(running.record, running.attempt, running.ending, reason, exit_codes=named)
         self._running.remove(running)
+        self._may_have_room = True
 
 
 def _open(command: ProcessCommand) -> subprocess.Popen[bytes]:

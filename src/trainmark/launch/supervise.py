@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from trainmark.launch.ends import may_be_tried_again
 from trainmark.launch.launcher import Launcher
-from trainmark.spec.job_record import JobRecord, write_job
+from trainmark.spec.job_record import JobRecord, write_jobs
 
 
 def run_jobs(launcher: Launcher, records: list[JobRecord], on_poll: Callable[[], None]) -> None:
@@ -16,16 +16,16 @@ def run_jobs(launcher: Launcher, records: list[JobRecord], on_poll: Callable[[],
     """
     under_way = {record.job.member for record in launcher.adopt(records)}
     waiting = [record for record in records if record.job.member not in under_way and not record.is_finished()]
-    for record in waiting:  # not those under way, whose nodes read these files; a moved folder has other paths now
-        write_job(record, launcher.script(record))
+    # Not of those under way, whose nodes read these files. A folder that was moved has other paths now.
+    write_jobs(waiting, launcher.script)
     tries = Counter(under_way)
     try:
         while waiting or launcher.num_running():
             if launcher.broken:
                 waiting = []
-            submitted = {record.job.member for record in launcher.submit(waiting)} if waiting else set()
-            tries.update(submitted)
-            waiting = [record for record in waiting if record.job.member not in submitted]
+            if submitted := {record.job.member for record in launcher.submit(waiting)} if waiting else None:
+                tries.update(submitted)
+                waiting = [record for record in waiting if record.job.member not in submitted]
             waiting += [record for record in launcher.poll() if _is_due_again(record, tries)]
             on_poll()
             time.sleep(launcher.poll_s)

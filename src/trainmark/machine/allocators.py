@@ -1,6 +1,7 @@
 """Memory allocators that can be loaded in place of glibc's, found as the dynamic linker would find them."""
 
 import subprocess
+from functools import cache
 from pathlib import Path
 from typing import Literal
 
@@ -17,8 +18,8 @@ LIBRARIES: dict[Loadable, tuple[tuple[str, ...], str]] = {
 
 def installed_allocators() -> tuple[Loadable, ...]:
     """Those that ranks on this machine could load."""
-    cache = _linker_cache()
-    return tuple(name for name, (prefixes, _) in LIBRARIES.items() if library_path(cache, prefixes))
+    known = _linker_cache()
+    return tuple(name for name, (prefixes, _) in LIBRARIES.items() if library_path(known, prefixes))
 
 
 def loaded_allocator(maps: Path = Path("/proc/self/maps")) -> str:
@@ -39,16 +40,18 @@ def find_allocator(name: Loadable) -> str:
     return found
 
 
-def library_path(cache: str, prefixes: tuple[str, ...]) -> str | None:
+@cache
+def library_path(known: str, prefixes: tuple[str, ...]) -> str | None:
     """The path of the first library in `ldconfig -p`'s list whose name begins so."""
     for prefix in prefixes:
-        for line in cache.splitlines():
+        for line in known.splitlines():
             name, arrow, path = line.strip().partition(" => ")
             if arrow and name.startswith(prefix):
                 return path
     return None
 
 
+@cache  # it is the same for every rank of a large ensemble
 def _linker_cache() -> str:
     for program in ("ldconfig", "/sbin/ldconfig"):  # users' PATH often lacks /sbin
         try:

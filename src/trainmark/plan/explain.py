@@ -8,8 +8,19 @@ from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
 from trainmark.spec.registry import closest
+from trainmark.spec.wrong_value import what_is_wrong
 
 MOST_SHOWN = 100
+COMMAND_LINE = "the command line"  # as a source: the flags, not --set
+
+FLAGS = {
+    "size": "--size",
+    "seed": "--seed",
+    "ensemble.members": "--members",
+    "ensemble.workers": "--workers",
+    "ensemble.system_scale": "--system-scale",
+    "launch.launcher": "--launcher",
+}
 
 
 @dataclass(frozen=True)
@@ -26,25 +37,48 @@ def explain(
     """One line about the error that is most likely the cause of the others."""
     # A misspelt key is often the one that is missing as well: the misspelling tells more.
     error = next((error for error in errors if error["type"] == "extra_forbidden"), errors[0])
-    path, what = error["loc"], error["msg"].removeprefix("Value error, ")
+    path, kind, what = error["loc"], error["type"], what_is_wrong(error)
     key = ".".join([*prefix, *(str(part) for part in path)])
     source = source_of((*prefix, *path), choices)
-    if error["type"] == "extra_forbidden":
-        known = _keys_beside(model, path)
-        hint = closest(str(path[-1]), known) or f" Known here: {', '.join(known)}."
-        return f"{source}: there is no setting '{_shown(key)}'.{hint}"
-    if error["type"] == "model_type":
-        return f"{source}: '{key}' is a section with settings of its own, but got {_shown(repr(error['input']))}."
+    got = _shown(repr(error["input"]))
+    if kind == "extra_forbidden":
+        return f"{source}: there is no setting '{_shown(key)}'.{_hint(model, path)}"
     if not key:
         return f"{source}: {what}. Correct it and try again."
-    if error["type"] == "missing":
+    if kind == "missing":
         return f"{source}: the setting '{key}' is missing. Add it."
-    if error["type"] == "tuple_type":
-        return f"{source}: '{key}' is a list, but got {_shown(repr(error['input']))}. {_how_to_list(model, path)}"
-    what = what.replace("Tuple should", "List should").replace(" after validation", "")
+    if kind in ("model_type", "dict_type"):
+        return f"{source}: '{key}' is a section with settings of its own, but got {got}."
+    if kind == "tuple_type":
+        return f"{source}: '{key}' is a list, but got {got}. {_how_to_list(model, path)}"
+    if source == COMMAND_LINE and key in FLAGS and kind != "value_error":
+        return f"{FLAGS[key]} {what}, but got {got}."
+    wrong = what if kind == "value_error" else f"it {what}"
     if isinstance(error["input"], dict):  # what is wrong within a section needs no copy of the whole
-        return f"{source}: '{key}' is wrong: {what}. Change it and try again."
-    return f"{source}: '{key}' is wrong: {what}, but got {_shown(repr(error['input']))}. Change it and try again."
+        return f"{source}: '{key}' is wrong: {wrong}. Change it and try again."
+    return f"{source}: '{key}' is wrong: {wrong}, but got {got}. Change it and try again."
+
+
+def _hint(model: type[BaseModel], path: tuple[int | str, ...]) -> str:
+    """The setting that was meant: one beside, one of that name in another section, or all that are known there."""
+    beside, name = _keys_beside(model, path), str(path[-1])
+    near = closest(name, beside)
+    if near:
+        return near
+    elsewhere = [key for key in all_keys(model) if key.rpartition(".")[2] == name]
+    if elsewhere:
+        return f" Did you mean {' or '.join(repr(key) for key in elsewhere)}?"
+    return f" Known here: {', '.join(beside)}."
+
+
+def all_keys(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
+    """The dotted keys of all settings below a section."""
+    for name, field in model.model_fields.items():
+        inner = field.annotation
+        if isinstance(inner, type) and issubclass(inner, BaseModel):
+            yield from all_keys(inner, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}"
 
 
 def source_of(path: tuple[int | str, ...], choices: list[Choices]) -> str:

@@ -3,9 +3,12 @@
 from collections.abc import Iterator
 from typing import Any
 
+from trainmark.plan.parts import known_classes
 from trainmark.spec.config import RunConfig
+from trainmark.spec.errors import PlanError
 from trainmark.spec.registries import DATASETS, MODELS
 from trainmark.spec.units import show_shape
+from trainmark.spec.workload import DataFacts
 from trainmark.workloads.smallest import too_small
 
 
@@ -18,8 +21,20 @@ def image_refusals(config: RunConfig) -> Iterator[str]:
     if shape is not None and len(shape) == 3:
         yield from _too_small(config, shape, kind.Settings.model_fields)
         yield from _other_channels(config, shape[0])
-    made = {} if "path" in config.data else config.data
-    yield from _too_many_classes(config, made.get("num_classes", getattr(kind, "num_classes", None)))
+    yield from _too_many_classes(config, known_classes(config))
+
+
+def check_found(config: RunConfig, found: DataFacts) -> None:
+    """Raises if the model cannot be trained on data that are there: by what their files tell, as far as they do."""
+    settings = DATASETS.load(config.dataset).Settings.model_fields
+    shape = found.sample_shape
+    images = shape if shape is not None and len(shape) == 3 else None
+    for refusal in (
+        *(_too_small(config, images, settings) if images else ()),
+        *(_other_channels(config, images[0]) if images else ()),
+        *_too_many_classes(config, found.num_classes),
+    ):
+        raise PlanError(refusal)
 
 
 def _augmentation(config: RunConfig) -> Iterator[str]:

@@ -18,6 +18,6 @@ def make_plan(config: RunConfig, site: Site) -> tuple[RunConfig, Plan]:
     )
     complete = fill_defaults(config.model_copy(update={"ensemble": ensemble}), scale.workers, site)
     check_compatible(complete, scale.workers, site)
-    plan = map_members(scale, site)
+    plan = map_members(scale, site, complete.launch)
     check_staging(complete, plan, site)
     return complete, plan

@@ -1,71 +1,85 @@
-"""Members → nodes → ranks → cores: which slots a member's workers get."""
+"""Members → nodes → ranks → cores: which slots a member's workers get, and who gets those that would stay idle."""
 
 from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple
 
 from trainmark.plan.scale import Scale
+from trainmark.spec.config import LaunchConfig
 from trainmark.spec.errors import PlanError
 from trainmark.spec.plan import Job, Plan, Rank
 from trainmark.spec.site import NodeGroup, Site
 
 
 class _Place(NamedTuple):
-    """One slot of one node."""
+    """One worker's place before cores are shared out: the n-th on its node."""
 
     node: str
-    cores: tuple[int, ...]
-    accelerator: int | None
+    number: int
 
 
-def map_members(scale: Scale, site: Site) -> Plan:
+def map_members(scale: Scale, site: Site, launch: LaunchConfig) -> Plan:
     """Every member on a lane of slots: whole nodes where it needs several, else side by side on a node."""
-    lanes = [
-        _ranks_of(places) for group in site.groups for places in islice(_lanes_of(group, scale.workers), scale.members)
-    ][: scale.members]
+    lanes: list[tuple[Rank, ...]] = []
+    slots_used = 0
+    for group in site.groups:
+        found = list(islice(_lanes_of(group, scale.workers), scale.members - len(lanes)))
+        share = _slots_per_worker(group, found, launch)
+        lanes += [_ranks_of(group, lane, share) for lane in found]
+        slots_used += len(found) * scale.workers * share
     if not lanes:
         raise PlanError(_does_not_fit(scale.workers, site))
-    jobs = tuple(Job(member, member % len(lanes), lanes[member % len(lanes)]) for member in range(scale.members))
     return Plan(
         members=scale.members,
         workers_per_member=scale.workers,
         system_scale=scale.system_scale,
         site=site.name,
         lanes=len(lanes),
-        idle_slots=site.num_slots - len(lanes) * scale.workers,
-        jobs=jobs,
+        slots=site.num_slots,
+        cores=site.num_cores,
+        idle_slots=site.num_slots - slots_used,
+        jobs=tuple(Job(member, member % len(lanes), lanes[member % len(lanes)]) for member in range(scale.members)),
     )
 
 
 def _lanes_of(group: NodeGroup, workers: int) -> Iterator[list[_Place]]:
     """Groups of `workers` slots. A member never shares a node that it does not fill with one that spans nodes."""
-    names, slots = group.node_names(), len(group.slots)
+    names, slots = group.node_names, len(group.slots)
     if workers <= slots:
         for name in names:
             for lane in range(slots // workers):
-                yield [_place(group, name, lane * workers + i) for i in range(workers)]
+                yield [_Place(name, lane * workers + i) for i in range(workers)]
     else:
         nodes_each = -(-workers // slots)
         for first in range(0, len(names) - nodes_each + 1, nodes_each):
             spread = names[first : first + nodes_each]
             # Evenly over the nodes: 6 workers on nodes of 4 slots are 3 + 3, not 4 + 2.
             shares = [workers // nodes_each + (i < workers % nodes_each) for i in range(nodes_each)]
-            yield [
-                _place(group, name, slot) for name, share in zip(spread, shares, strict=True) for slot in range(share)
-            ]
+            yield [_Place(name, number) for name, share in zip(spread, shares, strict=True) for number in range(share)]
 
 
-def _place(group: NodeGroup, node: str, slot: int) -> _Place:
-    return _Place(node, group.slots[slot].cores, group.slots[slot].accelerator)
+def _slots_per_worker(group: NodeGroup, lanes: list[list[_Place]], launch: LaunchConfig) -> int:
+    """How many neighbouring slots a worker gets: as many as all workers of the group can have alike.
+
+    A slot with an accelerator is a worker's own, and Slurm gives a worker the cores of one slot. Who asks for fewer
+    threads than that many slots have cores gets no more slots than these threads fill.
+    """
+    if not lanes or not launch.shares_idle_cores or group.shared_cores or group.has_accelerators:
+        return 1
+    share = len(group.slots) // max(place.number + 1 for lane in lanes for place in lane)
+    fewest_cores = min(len(slot.cores) for slot in group.slots)
+    return share if launch.threads is None else min(share, -(-launch.threads // fewest_cores))
 
 
-def _ranks_of(places: list[_Place]) -> tuple[Rank, ...]:
+def _ranks_of(group: NodeGroup, lane: list[_Place], share: int) -> tuple[Rank, ...]:
     ranks: list[Rank] = []
     on_node: dict[str, int] = {}
-    for rank, place in enumerate(places):
+    for rank, place in enumerate(lane):
         rank_of_node = on_node.get(place.node, 0)
         on_node[place.node] = rank_of_node + 1
-        ranks.append(Rank(rank, place.node, rank_of_node, place.cores, place.accelerator))
+        slots = group.slots[place.number * share : (place.number + 1) * share]
+        cores = slots[0].cores if share == 1 else tuple(core for slot in slots for core in slot.cores)
+        ranks.append(Rank(rank, place.node, rank_of_node, cores, slots[0].accelerator))
     return tuple(ranks)
 
 

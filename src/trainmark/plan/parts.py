@@ -65,6 +65,20 @@ def check_task(config: RunConfig, size: WorkloadSize) -> None:
         )
 
 
+def check_target(config: RunConfig, choices: list[Choices]) -> None:
+    """The target is a quality that can be reached: 80 is none where qualities are shares."""
+    _, best = getattr(QUALITIES.load(config.quality), "RANGE", (None, None))
+    target = config.evaluate.target_quality
+    if best is None or target <= best:
+        return
+    where = source_of(("evaluate", "target_quality"), choices)
+    is_percent = best == 1 and target <= 100
+    raise ConfigError(
+        f"{where}: 'evaluate.target_quality' is wrong: {config.quality} is at most {best:g}, but got {target:g}; "
+        f"{f'write {target / 100:g} for {target:g} %' if is_percent else 'choose one that can be reached'}."
+    )
+
+
 def shaped(config: RunConfig, size: WorkloadSize) -> dict[str, Any]:
     """The dataset's settings; what a synthetic one leaves open is that of the data which the model was chosen for."""
     if not getattr(DATASETS.load(config.dataset), "is_synthetic", False):
@@ -79,5 +93,24 @@ def shaped(config: RunConfig, size: WorkloadSize) -> dict[str, Any]:
             "Choose another dataset, or another model."
         )
     few = {"num_train": own.num_train} if own and not size.real_data else {}
-    given = {key: value for key, value in config.model_settings.items() if key in ("channels", "num_classes")}
+    chosen = {**(MODELS.arguments(config.model) or {}), **config.model_settings}
+    # Labels are those that the model's head tells apart. Channels are the shape's, unless the model was given others.
+    given = {"num_classes": chosen["num_classes"]} if isinstance(chosen.get("num_classes"), int) else {}
+    given |= {key: value for key, value in config.model_settings.items() if key == "channels"}
     return dict(zip(("channels", "height", "width"), shape, strict=True)) | few | given | config.data
+
+
+def with_classes(config: RunConfig) -> dict[str, Any]:
+    """The model's settings, with a head for as many classes as the dataset has, where its settings tell that."""
+    classes = known_classes(config)
+    if classes is None or "num_classes" not in (MODELS.arguments(config.model) or {}):
+        return dict(config.model_settings)
+    return {**config.model_settings, "num_classes": classes}
+
+
+def known_classes(config: RunConfig) -> int | None:
+    """How many classes the dataset has by its settings; None where only its files tell, or it has none."""
+    if "path" in config.data:
+        return None
+    classes = config.data.get("num_classes", getattr(DATASETS.load(config.dataset), "num_classes", None))
+    return classes if isinstance(classes, int) else None

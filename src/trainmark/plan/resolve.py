@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from trainmark.plan.explain import Choices, explain
-from trainmark.plan.parts import check_model_settings, check_task, shaped
+from trainmark.plan.parts import check_model_settings, check_target, check_task, shaped, with_classes
 from trainmark.spec.config import RunConfig
 from trainmark.spec.errors import ConfigError
 from trainmark.spec.registries import (
@@ -87,7 +87,10 @@ def resolve_config(choices: list[Choices]) -> RunConfig:
     check_model_settings(config, choices)
     settings = validated(DATASETS.load(config.dataset).Settings, shaped(config, size), choices, ("data",))
     config = config.model_copy(update={"data": _located(settings.model_dump(exclude_none=True))})
+    if "num_classes" not in user.get("model_settings", {}):
+        config = config.model_copy(update={"model_settings": with_classes(config)})
     check_task(config, size)
+    check_target(config, choices)
     return config
 
 

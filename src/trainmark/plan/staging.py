@@ -10,7 +10,7 @@ def check_staging(config: RunConfig, plan: Plan, site: Site) -> None:
     """Returns unless data are to be staged and the site does not say where; that is refused."""
     if config.launch.stage == "none":
         return
-    for node in dict.fromkeys(rank.node for job in plan.jobs for rank in job.ranks):
+    for node in dict.fromkeys(rank.node for job in plan.first_jobs for rank in job.ranks):
         if site.group_of(node).local_storage is None:
             raise PlanError(
                 f"launch.stage=local copies data to each node's own storage, but site '{site.name}' does not say where "

@@ -2,7 +2,8 @@
 
 from rich.table import Table
 
-from trainmark.spec.plan import Plan
+from trainmark.spec.plan import Plan, plan_figures
+from trainmark.spec.plan_text import describe_scale, describe_slots
 from trainmark.spec.units import counted, show_cores
 
 MOST_ROWS = 20
@@ -10,11 +11,9 @@ MOST_ROWS = 20
 
 def plan_line(plan: Plan) -> str:
     """Eq. 5 with this plan's figures, and how it fits the site."""
-    return (
-        f"{counted(plan.members, 'member')} × {counted(plan.workers_per_member, 'worker')} = system scale "
-        f"{plan.system_scale}; {counted(plan.lanes, 'member')} at a time on site {plan.site}, "
-        f"{counted(plan.waves, 'wave')}, {counted(plan.idle_slots, 'idle slot')}"
-    )
+    at_a_time = f"{counted(plan.lanes, 'member')} at a time, {counted(plan.waves, 'wave')}"
+    figures = plan_figures(plan)
+    return f"{describe_scale(figures)}; {at_a_time}; site {plan.site}: {describe_slots(figures)}"
 
 
 def plan_table(plan: Plan) -> Table:

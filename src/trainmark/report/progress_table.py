@@ -30,11 +30,16 @@ def progress_table(members: list[MemberProgress], most_rows: int = MOST_ROWS) ->
             f"{done}/{member.epochs}",
             "" if member.loss is None else f"{member.loss:.3f}",
             "" if member.quality is None else f"{member.quality:.4f}",
-            "" if member.samples_per_s is None else f"{member.samples_per_s:.0f}",
+            "" if member.samples_per_s is None else show_rate(member.samples_per_s),
             show_duration(member.seconds_left) if member.seconds_left else "",
             *(_queued(member) if is_queued else ()),
         )
     return table
+
+
+def show_rate(samples_per_s: float) -> str:
+    """Whole samples where there are many; slow models have two digits."""
+    return f"{samples_per_s:.0f}" if samples_per_s >= 10 else f"{samples_per_s:.2g}"
 
 
 def _queued(member: MemberProgress) -> tuple[str, str, str]:
@@ -69,7 +74,7 @@ def progress_line(members: list[MemberProgress]) -> str:
     for member in training:
         text = f"member {member.member} epoch {min(member.epoch + 1, member.epochs)}/{member.epochs}"
         if member.loss is not None and member.samples_per_s is not None and member.seconds_left is not None:
-            text += f" loss {member.loss:.3f} {member.samples_per_s:.0f} samples/s, "
+            text += f" loss {member.loss:.3f} {show_rate(member.samples_per_s)} samples/s, "
             text += f"{show_duration(member.seconds_left)} left"
         parts.append(text)
     return "; ".join(parts)

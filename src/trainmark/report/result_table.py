@@ -8,6 +8,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from trainmark.spec.plan_text import describe_scale, describe_slots
 from trainmark.spec.result import MemberResult, Metric, Result
 from trainmark.spec.units import counted, show_bytes, show_interval, show_value
 
@@ -72,21 +73,17 @@ def print_result(result: Result, console: Console) -> None:
 def head_lines(result: Result) -> list[str]:
     """Which run of what, at which scale and where, and what each member trains."""
     so_far = "; figures are of what was measured so far" if result.state == "unfinished" else ""
+    cpu = result.machine.get("cpu", "an unknown machine")
     lines = [
         f"{result.workload} ({result.size}), run {result.run_id}: {result.state}{so_far}",
-        f"{scale_of(result)} on {result.machine.get('cpu', 'an unknown machine')}",
+        f"{scale_of(result)} on {cpu}: {describe_slots(result.plan)}",
     ]
     return [*lines, training_of(result)] if result.training else lines
 
 
 def scale_of(result: Result) -> str:
-    """`4 members × 2 workers = system scale 8, 2 members at a time, 4 of 4 worker slots`."""
-    plan, training = result.plan, result.training
-    scale = f"{counted(plan['members'], 'member')} × {counted(plan['workers_per_member'], 'worker')}"
-    told = f"{scale} = system scale {plan['system_scale']}, {counted(plan['lanes'], 'member')} at a time"
-    if not training:  # of a Result that was stored before it had this part
-        return told
-    return f"{told}, {training['worker_slots_used']} of {counted(training['worker_slots'], 'worker slot')}"
+    """`4 members × 2 workers = system scale 8, 2 members at a time`."""
+    return f"{describe_scale(result.plan)}, {counted(result.plan['lanes'], 'member')} at a time"
 
 
 def training_of(result: Result) -> str:

@@ -126,7 +126,7 @@ class LaunchConfig(StrictSection):
     """How the members' jobs are started."""
 
     launcher: str = Field("local", description="name from `trainmark list launchers`")
-    threads: int | None = Field(None, ge=1, description="threads per worker; default: one per core of its slot")
+    threads: int | None = Field(None, ge=1, description="threads per worker; default: one per core that it has")
     thread_binding: Literal["none", "close", "spread"] = Field(
         "none", description="how OpenMP places a worker's threads on its cores"
     )
@@ -153,6 +153,11 @@ class LaunchConfig(StrictSection):
     def jobs_outlive_launcher(self) -> bool:
         """Whether members go on when the process that started them ends: then its end says nothing about them."""
         return self.launcher == "slurm"
+
+    @property
+    def shares_idle_cores(self) -> bool:
+        """Whether workers may get the cores of slots that would stay idle; a job of Slurm asks for those of its own."""
+        return self.launcher != "slurm"
 
 
 class MeasureConfig(StrictSection):

@@ -5,6 +5,11 @@ EXIT_WRONG_INPUT = 2
 EXIT_INTERRUPTED = 130
 
 
+def on_one_line(message: str) -> str:
+    """The message with line breaks and other control characters escaped: names of files and parts may hold them."""
+    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in message)
+
+
 class TrainmarkError(Exception):
     """A mistake the user can mend; printed as one line, exit code 2."""
 

@@ -38,7 +38,12 @@ def write_text(path: Path, text: str) -> None:
 
 def write_json(path: Path, data: Any) -> None:
     """`path` holds `data` as indented JSON; NaN and infinity are refused, they are not JSON."""
-    write_text(path, json.dumps(data, indent=2, allow_nan=False) + "\n")
+    write_text(path, as_json(data))
+
+
+def as_json(data: Any) -> str:
+    """The text that `write_json` writes."""
+    return json.dumps(data, indent=2, allow_nan=False) + "\n"
 
 
 def read_json(path: Path) -> Any:

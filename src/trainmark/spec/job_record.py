@@ -1,11 +1,12 @@
 """JobRecord: all that the ranks of one member need to know, in a file of their own."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from trainmark.spec.config import RunConfig
 from trainmark.spec.config_file import read_site
-from trainmark.spec.files import read_json, write_json, write_text
+from trainmark.spec.files import as_json, read_json
 from trainmark.spec.plan import Job, job_as_json, job_from_json
 from trainmark.spec.run_folder import AttemptFolder, RunFolder
 from trainmark.spec.site import NodeGroup, Site
@@ -38,15 +39,17 @@ class JobRecord:
         return attempts > 0 and self.folder.attempt(self.job.member, attempts).done.exists()
 
 
-def write_job(record: JobRecord, script: str) -> None:
-    """job.json holds the record, job.sh the script."""
-    data = {
-        "config": record.config.model_dump(exclude_none=True),
-        "site": record.site.model_dump(exclude_none=True),
-        "job": job_as_json(record.job),
-    }
-    write_json(record.folder.job_record(record.job.member), data)
-    write_text(record.folder.job_script(record.job.member), script)
+def write_jobs(records: list[JobRecord], script: Callable[[JobRecord], str]) -> None:
+    """job.json and job.sh of each member. Plain writes: members have not started, and what is cut is written again."""
+    if not records:
+        return
+    config, site = (as_json(part.model_dump(exclude_none=True)) for part in (records[0].config, records[0].site))
+    for record in records:
+        member = record.job.member
+        record.folder.job(member).mkdir(parents=True, exist_ok=True)
+        text = f'{{\n"config": {config},\n"site": {site},\n"job": {as_json(job_as_json(record.job))}}}\n'
+        record.folder.job_record(member).write_text(text, encoding="utf-8")
+        record.folder.job_script(member).write_text(script(record), encoding="utf-8")
 
 
 def read_job_record(path: Path) -> JobRecord:

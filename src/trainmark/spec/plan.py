@@ -43,13 +43,30 @@ class Plan:
     system_scale: int
     site: str
     lanes: int
-    idle_slots: int
+    slots: int  # of the site
+    cores: int | None  # of these slots; older run folders do not have them
+    idle_slots: int  # whose cores no worker has
     jobs: tuple[Job, ...]
 
     @property
     def waves(self) -> int:
         """How many members a lane trains one after another."""
         return -(-self.members // self.lanes)
+
+    @property
+    def first_jobs(self) -> tuple[Job, ...]:
+        """The first job of each lane: all places that the plan uses, each once."""
+        return self.jobs[: self.lanes]
+
+    @property
+    def workers_at_a_time(self) -> int:
+        """Workers that train at the same time."""
+        return self.lanes * self.workers_per_member
+
+    @property
+    def cores_used(self) -> int:
+        """Cores that workers have; one that several workers share is counted once."""
+        return len({(rank.node, core) for job in self.first_jobs for rank in job.ranks for core in rank.cores})
 
 
 def rank_as_json(rank: Rank) -> dict[str, Any]:
@@ -76,8 +93,8 @@ def job_from_json(data: dict[str, Any]) -> Job:
     return Job(data["member"], data["lane"], ranks)
 
 
-def plan_as_json(plan: Plan) -> dict[str, Any]:
-    """A plan as it stands in plan.json and, under `plan`, in result.json."""
+def plan_figures(plan: Plan) -> dict[str, Any]:
+    """A plan by number: all that stands in plan.json beside the mapping."""
     return {
         "members": plan.members,
         "workers_per_member": plan.workers_per_member,
@@ -85,9 +102,16 @@ def plan_as_json(plan: Plan) -> dict[str, Any]:
         "site": plan.site,
         "lanes": plan.lanes,
         "waves": plan.waves,
+        "slots": plan.slots,
         "idle_slots": plan.idle_slots,
-        "mapping": [job_as_json(job) for job in plan.jobs],
+        "cores": plan.cores,
+        "cores_used": plan.cores_used,
     }
+
+
+def plan_as_json(plan: Plan) -> dict[str, Any]:
+    """A plan as it stands in plan.json and, under `plan`, in result.json."""
+    return {**plan_figures(plan), "mapping": [job_as_json(job) for job in plan.jobs]}
 
 
 def plan_from_json(data: dict[str, Any]) -> Plan:
@@ -98,6 +122,8 @@ def plan_from_json(data: dict[str, Any]) -> Plan:
         system_scale=data["system_scale"],
         site=data["site"],
         lanes=data["lanes"],
+        slots=data.get("slots", data["lanes"] * data["workers_per_member"] + data["idle_slots"]),
+        cores=data.get("cores"),
         idle_slots=data["idle_slots"],
         jobs=tuple(job_from_json(job) for job in data["mapping"]),
     )

@@ -14,7 +14,9 @@ from trainmark.spec.errors import UnknownNameError
 
 def closest(name: str, known: list[str]) -> str:
     """A hint that names the nearest known name, or nothing when none is near."""
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    # A name without its version means the newest: resnet50 is resnet50-v1.5.
+    versions = sorted(each for each in known if each.startswith(f"{name}-v"))
+    near = versions[-1:] or difflib.get_close_matches(name, known, n=1, cutoff=0.6)
     return f" Did you mean '{near[0]}'?" if near else ""
 
 

@@ -17,6 +17,14 @@ def is_named(run_id: str, name: str) -> bool:
     return run_id.startswith(name) or (bool(first) and run_id.startswith(first) and run_id.endswith(f"-{last}"))
 
 
+def _names_in(folder: Path) -> list[str]:
+    """Names of attempts; a run may have thousands of members without any, and this is asked at every look."""
+    try:
+        return [path.name for path in folder.iterdir() if path.name.startswith("attempt-")]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
 @dataclass(frozen=True)
 class CheckpointFolder:
     """A member's training state at one step: a file per rank, and a mark that all of them are there."""
@@ -239,5 +247,5 @@ class RunFolder:
     def num_attempts(self, member: int) -> int:
         """The number of the newest try at a member; 0 where there was none."""
         folders = (self.job(member), self.path / "events" / member_name(member))
-        found = [path.name.removeprefix("attempt-") for folder in folders for path in folder.glob("attempt-*")]
+        found = [name.removeprefix("attempt-") for folder in folders for name in _names_in(folder)]
         return max((int(number) for number in found if number.isdigit()), default=0)

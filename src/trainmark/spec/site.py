@@ -93,9 +93,15 @@ class NodeGroup(StrictSection):
             raise ValueError(f"accelerator {accelerator} is in two slots; give each slot its own, numbered from 0")
         return self
 
+    @cached_property
     def node_names(self) -> tuple[str, ...]:
         """The name of each node."""
         return self.names or tuple(f"{self.prefix}{number}" for number in range(1, self.count + 1))
+
+    @cached_property
+    def has_accelerators(self) -> bool:
+        """Whether any slot has an accelerator."""
+        return any(slot.accelerator is not None for slot in self.slots)
 
 
 def _twice(numbers: Iterable[int]) -> str:
@@ -127,7 +133,7 @@ class Site(StrictSection):
 
     @model_validator(mode="after")
     def _node_names_differ(self) -> "Site":
-        names = Counter(name for group in self.groups for name in group.node_names())
+        names = Counter(name for group in self.groups for name in group.node_names)
         twice = next((name for name, times in names.items() if times > 1), None)
         if twice is not None:
             raise ValueError(f"two nodes are called '{twice}'; give each group its own prefix, or names")
@@ -135,7 +141,11 @@ class Site(StrictSection):
 
     def group_of(self, node: str) -> NodeGroup:
         """The group that a node belongs to."""
-        return next(group for group in self.groups if node in group.node_names())
+        return self._groups_by_node[node]
+
+    @cached_property
+    def _groups_by_node(self) -> dict[str, NodeGroup]:
+        return {name: group for group in self.groups for name in group.node_names}
 
     @cached_property
     def num_nodes(self) -> int:
@@ -148,6 +158,11 @@ class Site(StrictSection):
         return sum(group.count * len(group.slots) for group in self.groups)
 
     @cached_property
+    def num_cores(self) -> int:
+        """Cores of all slots; one that several slots share is counted once."""
+        return sum(group.count * len({core for slot in group.slots for core in slot.cores}) for group in self.groups)
+
+    @cached_property
     def has_accelerators(self) -> bool:
         """Whether any slot has an accelerator."""
-        return any(slot.accelerator is not None for group in self.groups for slot in group.slots)
+        return any(group.has_accelerators for group in self.groups)

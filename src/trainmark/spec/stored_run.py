@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
+from pydantic import ValidationError
+
 from trainmark.spec.config import RunConfig
 from trainmark.spec.config_file import read_config, read_site
 from trainmark.spec.errors import ConfigError, RunNotFoundError
@@ -11,6 +13,7 @@ from trainmark.spec.files import read_json
 from trainmark.spec.plan import Plan, plan_as_json, plan_from_json
 from trainmark.spec.run_folder import RunFolder
 from trainmark.spec.site import Site
+from trainmark.spec.wrong_value import what_is_wrong
 
 T = TypeVar("T")
 
@@ -71,6 +74,9 @@ def _read(path: Path, read: Callable[[Path], T]) -> T:
 
 
 def _reason(error: BaseException) -> str:
+    if isinstance(error, ValidationError):
+        first = error.errors()[0]
+        return f"{'.'.join(map(str, first['loc'])) or 'the record'} {what_is_wrong(first)}"
     words = error.strerror if isinstance(error, OSError) else str(error).strip().split("\n")[0]
     return f"{type(error).__name__}: {words}"
 

@@ -17,6 +17,7 @@ from trainmark.spec.errors import ConfigError, RunNotFoundError, StorageError, T
 from trainmark.spec.plan import plan_from_json
 from trainmark.spec.result import Result
 from trainmark.spec.run_folder import RunFolder, is_named
+from trainmark.spec.wrong_value import what_is_wrong
 
 
 def check_runs_dir(runs_dir: Path) -> None:
@@ -108,7 +109,10 @@ def read_result(folder: RunFolder) -> Result | None:
         result = Result.model_validate_json(folder.result.read_bytes())
         plan_from_json(result.plan)
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
-        reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
+        reason = str(error)
+        if isinstance(error, ValidationError):
+            first = error.errors()[0]
+            reason = f"{'.'.join(map(str, first['loc'])) or 'it'} {what_is_wrong(first)}"
         raise RunNotFoundError(
             f"{folder.result} cannot be read as a Result: {reason}. "
             "Move it away; trainmark show then rebuilds it from the events."

@@ -60,9 +60,18 @@ class Imagenet:
         """The images and labels of a split; a class's number is its place among the sorted folders of train/."""
         return StoredImages(self._files(split), self.settings.image_size, CENTRE_SHARE)
 
+    def check_settings(self) -> None:
+        """Raises if a class would have no image."""
+        fewest = min(self.settings.num_train, self.settings.num_eval)
+        if fewest < self.settings.num_classes:
+            raise ConfigError(
+                f"{self.settings.num_classes} classes need as many images in each split, but one has {fewest}. "
+                "Raise num_train and num_eval, or lower num_classes."
+            )
+
     def make(self, folder: Path, progress: Callable[[int, int], None]) -> None:
         """Writes drawn photographs of about 500 × 375 pixels in ImageNet's layout."""
-        self._refuse_empty_classes()
+        self.check_settings()
         total, made = self._num_made("train") + self._num_made("eval"), 0
         for split in FOLDERS:
             for label in range(self.settings.num_classes):
@@ -126,14 +135,6 @@ class Imagenet:
 
     def _num_made(self, split: SplitName) -> int:
         return self.settings.num_train if split == "train" else self.settings.num_eval
-
-    def _refuse_empty_classes(self) -> None:
-        fewest = min(self.settings.num_train, self.settings.num_eval)
-        if fewest < self.settings.num_classes:
-            raise ConfigError(
-                f"{self.settings.num_classes} classes need as many images in each split, but one has {fewest}. "
-                "Raise num_train and num_eval, or lower num_classes."
-            )
 
     def _make_image(self, folder: Path, split: SplitName, index: int) -> None:
         random = np.random.default_rng((self.settings.seed, list(FOLDERS).index(split), index))

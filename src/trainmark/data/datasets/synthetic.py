@@ -16,7 +16,7 @@ class SyntheticSettings(StrictSection):
     channels: int | None = Field(None, ge=1, description="channels of an image; default: the model's")
     height: int | None = Field(None, ge=1, description="pixels from top to bottom; default: the model's")
     width: int | None = Field(None, ge=1, description="pixels from left to right; default: the model's")
-    num_classes: int = Field(10, ge=2, description="labels are drawn from so many")
+    num_classes: int = Field(10, ge=2, description="labels are drawn from so many; default: the model's")
 
 
 class Synthetic:

@@ -67,10 +67,10 @@ class SlurmLauncher:
         return member_script(record)
 
     def batch_scripts(self, records: list[JobRecord]) -> dict[str, str]:
-        """One array for each kind of job, or one allocation."""
+        """One array for each kind of job that can be queued at once, or one allocation."""
         if _in_one_allocation(records):
             return dict([preview(records, 1, is_array=False)])
-        parts = _alike(records)
+        parts = _alike(records[: records[0].site.slurm.max_queued])
         return dict(preview(part, number, is_array=True) for number, part in enumerate(parts, start=1))
 
     def submit(self, waiting: list[JobRecord]) -> list[JobRecord]:
@@ -268,7 +268,7 @@ def _alike(records: list[JobRecord]) -> list[list[JobRecord]]:
     """Records that can be tasks of one array: of one group of nodes and one shape."""
     parts: dict[object, list[JobRecord]] = {}
     for record in records:
-        parts.setdefault((record.group, shape_of_member(record)), []).append(record)
+        parts.setdefault((record.group.node_names[0], shape_of_member(record)), []).append(record)
     return list(parts.values())
 
 

@@ -82,10 +82,12 @@ def allocation_script(records: list[JobRecord], submission: Submission) -> str:
     if together:
         lines.append("# Tells the first member of each lane to start, once all of them are ready.")
         lines += ["(", *first.site.setup, _start_gun(together, attempts), ") &"]
-    for lane in sorted({record.job.lane for record in records}):
-        members = [record for record in records if record.job.lane == lane]
+    lanes: dict[int, list[JobRecord]] = {}
+    for record in records:
+        lanes.setdefault(record.job.lane, []).append(record)
+    for lane, members in sorted(lanes.items()):
         shape = shape_of_member(members[0])
-        offset = nodes.index(members[0].job.ranks[0].node)
+        offset = nodes[members[0].job.ranks[0].node]
         memory = memory_of_ranks(shape, first.group.memory_gib_per_slot)
         # Without a share of its own a step would take all memory of its nodes, and the next one wait for it.
         options = f"--exact --relative={offset}" + (f" --mem={memory}" if memory else "")
@@ -131,7 +133,8 @@ def _start_gun(records: list[JobRecord], attempts: dict[int, int]) -> str:
     return shlex.join([*words, *(f"{each.job.member}:{attempts[each.job.member]}" for each in records)])
 
 
-def _nodes_in_order(records: list[JobRecord]) -> list[str]:
-    """The plan's nodes in the order of the lanes, which is that of the allocation's nodes."""
+def _nodes_in_order(records: list[JobRecord]) -> dict[str, int]:
+    """The place of each of the plan's nodes in the order of the lanes, which is that of the allocation's nodes."""
     lanes = {record.job.lane: record for record in records}
-    return list(dict.fromkeys(rank.node for lane in sorted(lanes) for rank in lanes[lane].job.ranks))
+    names = dict.fromkeys(rank.node for lane in sorted(lanes) for rank in lanes[lane].job.ranks)
+    return {name: place for place, name in enumerate(names)}

@@ -54,7 +54,7 @@ def check_shapes(plan: Plan, site: Site, *, one_allocation: bool) -> None:
                 "Slurm gives every task of a job equally many cores, but slots of one group have "
                 f"{', '.join(str(len(slot.cores)) for slot in group.slots)}. Give the slots of a group the same number."
             )
-    for job in plan.jobs:
+    for job in plan.first_jobs:
         shares = Counter(rank.node for rank in job.ranks)
         if len(set(shares.values())) > 1:
             raise PlanError(
@@ -66,7 +66,7 @@ def check_shapes(plan: Plan, site: Site, *, one_allocation: bool) -> None:
             f"In one allocation members are steps of srun, but the site starts ranks by {site.slurm.starter}. "
             'Choose --set launch.allocation=per-member, or set slurm.starter = "srun" in the site file.'
         )
-    used = {site.groups.index(site.group_of(job.ranks[0].node)) for job in plan.jobs}
+    used = {id(site.group_of(job.ranks[0].node)) for job in plan.first_jobs}
     if one_allocation and len(used) > 1:
         raise PlanError(
             f"One allocation holds nodes that are alike, but the plan uses {len(used)} groups of the site. "

@@ -1,0 +1,69 @@
+"""What `trainmark run` says before it begins, and all that it says with --dry-run."""
+
+from contextlib import suppress
+from dataclasses import asdict
+
+from rich.console import Console
+from rich.syntax import Syntax
+
+from trainmark.cli.output import print_json
+from trainmark.pipeline import Prepared, preview
+from trainmark.report.console import result_console
+from trainmark.report.estimate_text import estimate_lines
+from trainmark.report.plan_text import plan_line, plan_table
+from trainmark.spec.config_file import config_text
+from trainmark.spec.plan import job_as_json, plan_figures
+from trainmark.spec.plan_text import advise_on_idle
+
+# Of whom a dry run shows the scripts.
+MOST_MEMBERS = 4
+MOST_MEMBERS_AS_JSON = 100
+
+
+def announce(prepared: Prepared) -> None:
+    """The plan on standard error, before a run; if that is closed, the run is worth more than these lines."""
+    with suppress(OSError, SystemExit):  # rich ends a program for that
+        say_plan(prepared, Console(stderr=True))
+
+
+def say_plan(prepared: Prepared, console: Console) -> None:
+    """The scale, what stays idle, and estimates of time and memory."""
+    plan = prepared.plan
+    advice = advise_on_idle(plan_figures(plan))
+    idle = [] if advice is None else [f"! {advice}"]
+    for line in (plan_line(plan), *idle, *estimate_lines(prepared.estimate, prepared.config, plan)):
+        console.print(
+            line, style="yellow" if line.startswith("!") else None, soft_wrap=True, markup=False, highlight=False
+        )
+
+
+def print_preview(prepared: Prepared, *, as_json: bool) -> None:
+    """What a run would do; of a large ensemble, how much of it is left out."""
+    config, plan = prepared.config, prepared.plan
+    most = MOST_MEMBERS_AS_JSON if as_json else MOST_MEMBERS
+    scripts, more = preview(prepared, most), max(0, plan.members - most)
+    if as_json:
+        mapping = [job_as_json(job) for job in plan.jobs[:MOST_MEMBERS_AS_JSON]]
+        print_json(
+            {
+                "config": config.model_dump(exclude_none=True),
+                "plan": {**plan_figures(plan), "mapping": mapping},
+                "scripts": scripts,
+                "members_left_out": more,
+                "estimate": asdict(prepared.estimate),
+            }
+        )
+        return
+    console = result_console()
+    say_plan(prepared, console)
+    console.print(plan_table(plan))
+    console.print("\nconfig.toml", style="bold")
+    console.print(
+        Syntax(config_text(config), "toml", background_color="default") if console.is_terminal else config_text(config),
+        markup=False,
+    )
+    for name, script in scripts.items():
+        console.print(name, style="bold")
+        print(script)
+    if more:
+        console.print(f"… and the scripts of {more:,} more members, alike")

@@ -1,0 +1,103 @@
+"""How long a run may take and how much memory its workers may need, before anything is measured: as ranges."""
+
+from typing import NamedTuple
+
+import psutil
+
+from trainmark.machine.topology import instruction_sets
+from trainmark.spec.config import RunConfig
+from trainmark.spec.estimate import Estimate, Range, StoredSpeed
+from trainmark.spec.layout import SPLITTING, global_batch
+from trainmark.spec.plan import Plan
+from trainmark.spec.site import Site
+from trainmark.spec.units import with_prefix
+from trainmark.spec.workload import DataFacts
+from trainmark.workloads.cost import Cost, cost_of
+
+SHARES_OF_CEILING = (0.12, 0.50)  # what models reach of what the cores can do: small ones 17 %, ResNet-50 up to 47 %
+AROUND_MEASURED = (0.7, 1.3)  # a share that this model has reached before, on a machine that others use as well
+
+# FLOP/s of a core in fp32, below what products of matrices reach: 2 or 1 units × vector × 2 × about 2.5 GHz.
+CEILINGS = {"avx512f": 150e9, "avx2": 75e9, "sve": 40e9, "asimd": 25e9}
+SLOWEST_CEILING = 5e9
+
+START_S = (4.0, 15.0)  # a wave: loading torch, data, ceiling
+PROCESS_BYTES = (0.30 * 2**30, 0.55 * 2**30)  # Python and torch themselves
+ACTIVATIONS = (0.8, 1.7)  # what is in use at a time, of what the backward pass needs
+EVALUATED = 0.15  # of a sample's activations are there at a time where nothing is kept for a backward pass
+OPTIMIZER_STATES = {"adam": 2, "adamw": 2, "lamb": 2}
+OUT_OF_BAG = 0.37
+
+
+class Speed(NamedTuple):
+    """What a core can do, what models reach of it, and whence that is known."""
+
+    ceiling_flops: float
+    shares: Range
+    basis: str
+
+
+def estimate_run(config: RunConfig, plan: Plan, site: Site, facts: DataFacts, stored: StoredSpeed | None) -> Estimate:
+    """What the run may take, at the speed of a stored run, else at one assumed; that of accelerators is unknown."""
+    cost = cost_of(config.model, config.model_settings, facts.sample_shape)
+    is_here = site.num_nodes == 1 and config.launch.launcher != "slurm"
+    available = psutil.virtual_memory().available if is_here else None
+    if cost is None:
+        basis = f"the cost of {config.model} with these settings and data is not tabulated"
+        return Estimate(None, None, basis, plan.workers_at_a_time, available)
+    worker_bytes = _worker_bytes(config, facts, cost)
+    if site.has_accelerators:
+        basis = "the speed of accelerators is not tabulated"
+        return Estimate(None, worker_bytes, basis, plan.workers_at_a_time, None)
+    speed = measured_speed(stored) if stored else assumed_speed(instruction_sets())
+    seconds = _seconds(config, plan, facts, cost, speed)
+    return Estimate(seconds, worker_bytes, speed.basis, plan.workers_at_a_time, available)
+
+
+def assumed_speed(known_instructions: list[str]) -> Speed:
+    """The speed that the widest vectors of a CPU suggest."""
+    name = next((name for name in CEILINGS if name in known_instructions), None)
+    ceiling = CEILINGS[name] if name else SLOWEST_CEILING
+    of_what = f"{with_prefix(ceiling, 'FLOP/s')} a core ({name or 'no vector instructions known'})"
+    return Speed(ceiling, SHARES_OF_CEILING, f"assuming {_percent(SHARES_OF_CEILING)} of {of_what}")
+
+
+def measured_speed(stored: StoredSpeed) -> Speed:
+    """The speed that a stored run has measured: with this model, or at least what the cores can do."""
+    ceiling = f"{with_prefix(stored.ceiling_flops, 'FLOP/s')} a core, measured by run {stored.run_id}"
+    if stored.share is None:
+        return Speed(stored.ceiling_flops, SHARES_OF_CEILING, f"assuming {_percent(SHARES_OF_CEILING)} of {ceiling}")
+    shares = (stored.share * AROUND_MEASURED[0], stored.share * AROUND_MEASURED[1])
+    return Speed(stored.ceiling_flops, shares, f"this model reached {stored.share:.0%} of {ceiling}")
+
+
+def _percent(shares: Range) -> str:
+    return f"{100 * shares[0]:.0f}–{100 * shares[1]:.0f} %"
+
+
+def _seconds(config: RunConfig, plan: Plan, facts: DataFacts, cost: Cost, speed: Speed) -> Range:
+    train, num_train = config.train, facts.num_train or 0
+    batch = global_batch(train, plan.workers_per_member)
+    trained = max(1, num_train // batch) * batch * train.epochs
+    # A forward pass is a third of a training pass.
+    evaluations = -(-train.epochs // config.evaluate.every_epochs)
+    predicted = (facts.num_eval or 0) * (evaluations + 1)
+    if config.evaluate.out_of_bag and config.ensemble.bootstrap != "none" and facts.num_eval:
+        predicted += round(OUT_OF_BAG * num_train)
+    flop = cost.gflop * 1e9 * (trained + predicted / 3)
+    cores = sum(len(rank.cores) for rank in plan.jobs[0].ranks)
+    least, most = (flop / (cores * speed.ceiling_flops * share) for share in reversed(speed.shares))
+    return plan.waves * (START_S[0] + least), plan.waves * (START_S[1] + most)
+
+
+def _worker_bytes(config: RunConfig, facts: DataFacts, cost: Cost) -> Range:
+    train = config.train
+    states = 2 + OPTIMIZER_STATES.get(train.optimizer, 1)  # weights, gradients, and what the optimizer keeps
+    stages = (train.stages or config.ensemble.workers or 1) if train.parallel in SPLITTING else 1
+    kept = cost.activation_bytes * train.batch_size / stages
+    if train.recompute or train.offload != "none":
+        kept /= 3
+    weights = 4 * cost.parameters * states / stages
+    evaluated = EVALUATED * cost.activation_bytes * min(config.evaluate.batch_size, facts.num_eval or 0)
+    least, most = (weights + max(share * kept, evaluated) for share in ACTIVATIONS)
+    return PROCESS_BYTES[0] + least, PROCESS_BYTES[1] + most

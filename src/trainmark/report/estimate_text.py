@@ -1,0 +1,60 @@
+"""An Estimate as people read it before a run, with what to do where it is too much."""
+
+from collections.abc import Iterator
+
+from trainmark.spec.config import RunConfig
+from trainmark.spec.estimate import Estimate, Range
+from trainmark.spec.layout import global_batch
+from trainmark.spec.plan import Plan
+from trainmark.spec.units import counted, show_bytes
+
+LONG_S = 3600.0
+STEPS_FOR_SPEED = 10
+UNITS = ((3600.0, "h"), (60.0, "min"), (1.0, "s"))
+
+
+def estimate_lines(estimate: Estimate, config: RunConfig, plan: Plan) -> Iterator[str]:
+    """Time and memory, each as a range; then what to choose where a run would take long or not fit."""
+    yield f"estimated time: {_time(estimate)}"
+    if estimate.worker_bytes is not None:
+        yield f"estimated memory: {_memory(estimate, estimate.worker_bytes)}"
+    if estimate.seconds is not None and estimate.seconds[1] > LONG_S:
+        yield f"! This may take longer than an hour. {_smaller(config, plan)}"
+    if warning := _does_not_fit(estimate):
+        yield f"! {warning} Choose a smaller --set train.batch_size, or fewer --members at a time."
+
+
+def _time(estimate: Estimate) -> str:
+    if estimate.seconds is None:
+        return f"unknown until the first steps ({estimate.basis})"
+    return f"{show_range(estimate.seconds)} ({estimate.basis})"
+
+
+def _memory(estimate: Estimate, worker_bytes: Range) -> str:
+    least, most = (f"{float(f'{each / 2**30:.2g}'):g}" for each in worker_bytes)
+    workers = counted(estimate.workers_at_a_time, "worker")
+    available = "" if estimate.available_bytes is None else f"; {show_bytes(estimate.available_bytes)} available"
+    return f"about {least}–{most} GiB per worker, {workers} at a time{available}"
+
+
+def _smaller(config: RunConfig, plan: Plan) -> str:
+    """Settings with which a few steps are trained: enough to measure speed."""
+    few = STEPS_FOR_SPEED * global_batch(config.train, plan.workers_per_member)
+    fewer = "" if "path" in config.data or "num_train" not in config.data else f" --set data.num_train={few}"
+    return f"To measure speed alone, {STEPS_FOR_SPEED} steps do: --members {plan.lanes} --set train.epochs=1{fewer}."
+
+
+def _does_not_fit(estimate: Estimate) -> str | None:
+    if estimate.worker_bytes is None or estimate.available_bytes is None:
+        return None
+    least, most = (each * estimate.workers_at_a_time for each in estimate.worker_bytes)
+    if most <= estimate.available_bytes:
+        return None
+    return "The workers will not fit into memory." if least > estimate.available_bytes else "Memory may not suffice."
+
+
+def show_range(seconds: Range) -> str:
+    """`about 9–20 h`: two ends in the unit that fits the larger, to two digits."""
+    size, unit = next((size, unit) for size, unit in UNITS if seconds[1] >= 2 * size or size == 1.0)
+    least, most = (f"{float(f'{each / size:.2g}'):g}" for each in seconds)
+    return f"about {least} {unit}" if least == most else f"about {least}–{most} {unit}"

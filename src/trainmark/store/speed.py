@@ -1,0 +1,38 @@
+"""How fast this machine was in the newest stored runs."""
+
+from itertools import islice
+from pathlib import Path
+
+from trainmark.machine.topology import read_topology
+from trainmark.spec.config import RunConfig
+from trainmark.spec.errors import TrainmarkError
+from trainmark.spec.estimate import StoredSpeed
+from trainmark.spec.result import Result
+from trainmark.store.runs import all_runs, read_result
+
+MOST_READ = 8  # runs that are looked at; a Result of a large ensemble takes a while to read
+
+
+def newest_speed(runs_dir: Path, config: RunConfig) -> StoredSpeed | None:
+    """That of the newest run on such a CPU in the same precision, rather of the same model; None if there is none."""
+    cpu, model, precision = read_topology().cpu_model, config.model, config.train.precision
+    found = []
+    for folder in islice(reversed(all_runs(runs_dir)), MOST_READ):
+        try:
+            result = read_result(folder)
+        except TrainmarkError:
+            continue
+        if result is not None and (speed := _speed_of(result, cpu, model, precision)):
+            found.append(speed)
+    return next((speed for speed in found if speed.share is not None), found[0] if found else None)
+
+
+def _speed_of(result: Result, cpu: str, model: str, precision: str | None) -> StoredSpeed | None:
+    ceiling, share = (result.metrics.get(name) for name in ("ceiling_flops", "flops_share_of_ceiling"))
+    cores = result.plan.get("cores_used")
+    if ceiling is None or ceiling.value is None or not cores or result.machine.get("cpu") != cpu:
+        return None
+    if result.software.get("device") != "cpu" or (ceiling.detail or {}).get("precision") != precision:
+        return None
+    is_same = result.config.get("model") == model and share is not None
+    return StoredSpeed(result.run_id, ceiling.value / cores, share.value if is_same and share else None)
