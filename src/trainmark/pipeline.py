@@ -51,12 +51,14 @@ class Prepared(NamedTuple):
     estimate: Estimate
 
 
-def prepare(config: RunConfig, site: Site, runs_dir: Path) -> Prepared:
+def prepare(config: RunConfig, site: Site, runs_dir: Path, *, dry_run: bool) -> Prepared:
     """The choices completed and planned; what cannot be run is refused here, with the data that are there looked at."""
     check_runs_dir(runs_dir)
     config, plan = make_plan(config, site)
     launcher: Launcher = LAUNCHERS.load(config.launch.launcher)()
     launcher.check(config, plan, site)
+    if not dry_run:  # which works off the cluster, too
+        launcher.reach()
     facts = check_data(config, plan, runs_dir)
     estimate = estimate_run(config, plan, site, facts, newest_speed(runs_dir, config))
     return Prepared(config, plan, site, runs_dir, launcher, estimate)
@@ -65,7 +67,6 @@ def prepare(config: RunConfig, site: Site, runs_dir: Path) -> Prepared:
 def run(prepared: Prepared, watch: Watch, making: Progress, staging: Staging) -> Result:
     """A whole run, from the plan to the stored Result."""
     config, plan, site, runs_dir, launcher, _ = prepared
-    launcher.reach()
     make_missing(config, runs_dir, making)
     folder = stage(config, plan, site, runs_dir, staging("bootstraps"))
     return train(config, plan, site, folder, launcher, watch)

@@ -92,8 +92,8 @@ def test_a_dry_run_of_a_million_members_shows_the_first_and_counts_the_others(tr
     ("arguments", "message"),
     [
         ("--set dataset=imagenet --set data.path=/nope", "/nope"),
-        ("--runs-dir /dev/null/runs", "Cannot make the run's folder in /dev/null/runs: Not a directory"),
-        ("--set train.batch_size=5000", "1 worker × batch size 5000 = 5000 samples a step, but"),
+        ("--runs-dir /dev/null/runs", "Runs cannot be stored in /dev/null/runs: /dev/null is not a folder"),
+        ("--set train.batch_size=5000", "1 worker × batch size 5000 = 5000 samples per step, but"),
         (
             "--set dataset=imagenet --set data.num_train=5",
             "10 classes need as many images in each split",

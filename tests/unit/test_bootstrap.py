@@ -92,7 +92,7 @@ def test_workers_share_an_epoch_without_overlap(counts: list[int], workers: int,
     order = epoch_order(array, seed=1, member=2, epoch=epoch)
     assert sorted(order.tolist()) == np.repeat(np.arange(len(counts)), counts).tolist()
     if len(order) < workers * batch:
-        with pytest.raises(PlanError, match="samples a step"):
+        with pytest.raises(PlanError, match="samples per step"):
             steps_per_epoch(len(order), recipe(batch), workers)
         return
     parts = [replica_batches(order, rank, recipe(batch), workers) for rank in range(workers)]
@@ -124,8 +124,8 @@ def test_a_batch_that_some_bootstrap_cannot_fill_is_found_without_drawing_all_of
     check(50, num_samples=10**8, members=10**6)  # far fewer than there are: no bootstrap is drawn
     check(50, num_samples=100, members=10**6, method="multinomial")  # always as many draws as samples
     for method in ("poisson", "multinomial", "none"):
-        with pytest.raises(PlanError, match="2 workers × batch size 51 = 102 samples a step, but"):
+        with pytest.raises(PlanError, match="2 workers × batch size 51 = 102 samples per step, but"):
             check(51, num_samples=100, members=8, method=method)
     # Poisson(100) falls below 100 for one of eight members: P = 1 - 0.51^8.
-    with pytest.raises(PlanError, match="2 workers × batch size 50 = 100 samples a step"):
+    with pytest.raises(PlanError, match="2 workers × batch size 50 = 100 samples per step"):
         check(50, num_samples=100, members=8)

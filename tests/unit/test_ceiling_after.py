@@ -15,7 +15,7 @@ def plan_of(members: int, lanes: int, nodes: int = 1) -> Plan:
     """Members of one worker each; lanes are spread over the nodes."""
     ranks = [(Rank(0, f"node{lane % nodes}", lane // nodes, (lane // nodes,), None),) for lane in range(lanes)]
     jobs = tuple(Job(member, member % lanes, ranks[member % lanes]) for member in range(members))
-    return Plan(members, 1, members, "test", lanes, 0, jobs)
+    return Plan(members, 1, members, "test", lanes, lanes, lanes, 0, jobs)
 
 
 @pytest.fixture

@@ -129,6 +129,7 @@ def test_the_newest_run_of_this_machine_tells_its_speed_rather_one_of_the_same_m
             "flops_share_of_ceiling": Metric(value=0.25, unit="share", better="higher", status="measured"),
         }
         plan = {"members": 1, "workers_per_member": 1, "system_scale": 1, "lanes": 1, "cores_used": 2}
+        plan |= {"site": "s", "idle_slots": 0, "mapping": []}
         about = {"cpu": read_topology().cpu_model, **machine}
         result = written_result(
             run_id=name,

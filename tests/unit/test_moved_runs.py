@@ -13,7 +13,7 @@ from trainmark.launch.supervise import run_jobs
 from trainmark.plan.make import make_plan
 from trainmark.plan.resolve import parse_setting, resolve_config
 from trainmark.spec.files import write_json
-from trainmark.spec.job_record import JobRecord, read_job_record, write_job
+from trainmark.spec.job_record import JobRecord, read_job_record, write_jobs
 from trainmark.spec.queue import QueueState
 from trainmark.spec.run_folder import RunFolder
 from trainmark.spec.site import Site
@@ -65,8 +65,8 @@ def test_a_submission_of_an_earlier_version_is_still_known(tmp_path: Path) -> No
 def test_a_resumed_folder_gets_scripts_for_its_present_place_but_not_for_jobs_under_way(tmp_path: Path) -> None:
     there = records(tmp_path / "there", 2)
     here = records(tmp_path / "here", 2)
-    for record, now in zip(there, here, strict=True):
-        write_job(now, SlurmLauncher().script(record))
+    scripts_there = iter([SlurmLauncher().script(record) for record in there])
+    write_jobs(here, lambda record: next(scripts_there))
     launcher = Mock(wraps=SlurmLauncher(), poll_s=0, broken=None, outlives_us=True)
     launcher.adopt = lambda waiting: waiting[:1]
     launcher.submit = lambda waiting: waiting

@@ -12,7 +12,7 @@ from trainmark.launch.environment import shared_environment
 from trainmark.launch.mpi import ByMpirun
 from trainmark.launch.mpirun import Mpirun, check_root, find_mpirun, hosts_of, mpirun_words
 from trainmark.machine.local_site import local_site
-from trainmark.pipeline import preview
+from trainmark.pipeline import prepare
 from trainmark.plan.mapping import map_members
 from trainmark.plan.resolve import parse_setting, resolve_config
 from trainmark.plan.scale import Scale
@@ -110,7 +110,7 @@ def test_cores_that_this_machine_lacks_are_refused_before_mpirun_is_started(
         monkeypatch.setenv(name, value)
     put(folder, "mpirun", OPEN_MPI)
     site = Site(name="site", groups=(NodeGroup(slots=(Slot(cores=(4095,)),)),))
-    plan = map_members(Scale(members=1, workers=1, system_scale=1), site)
+    plan = map_members(Scale(members=1, workers=1, system_scale=1), site, LaunchConfig())
     with pytest.raises(PlanError, match=r"The plan uses cores 4095, but this process may use only "):
         ByMpirun().check(resolve_config([]), plan, site)
 
@@ -139,4 +139,4 @@ def test_a_dry_run_as_root_is_refused_as_the_run_would_be(monkeypatch: pytest.Mo
     monkeypatch.delenv("OMPI_ALLOW_RUN_AS_ROOT", raising=False)
     config = resolve_config([parse_setting("launch.launcher=mpi"), parse_setting("ensemble.members=1")])
     with pytest.raises(PlanError, match="OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 are set"):
-        preview(config, local_site(), tmp_path)
+        prepare(config, local_site(), tmp_path, dry_run=True)

@@ -46,7 +46,7 @@ def written_member(folder: RunFolder, *kinds: str) -> None:
 
 def test_a_member_that_starts_shows_what_it_is_at(tmp_path: Path) -> None:
     folder, config = RunFolder(tmp_path), resolve_config([Choices("test", {"train": {"epochs": 2, "batch_size": 32}})])
-    plan = Plan(1, 1, 1, "s", 1, 0, (Job(0, 0, (Rank(0, "n", 0, (0,), None),)),))
+    plan = Plan(1, 1, 1, "s", 1, 1, 1, 0, (Job(0, 0, (Rank(0, "n", 0, (0,), None),)),))
     reader = ProgressReader(folder, config, plan)
     seen = [progress_line(reader.read())]
     folder.attempt(0, 1).path.mkdir(parents=True)

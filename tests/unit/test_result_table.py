@@ -68,9 +68,9 @@ def test_a_member_that_went_on_from_a_checkpoint_is_shown_as_restarted() -> None
 
 
 def test_the_head_says_scale_slots_model_precision_batch_and_flops_per_sample() -> None:
-    plan = {"members": 1, "workers_per_member": 2, "system_scale": 2, "lanes": 1, "mapping": []}
+    plan = {"members": 1, "workers_per_member": 2, "system_scale": 2, "lanes": 1, "idle_slots": 2, "mapping": []}
     lines = printed(written_result(plan=plan, training=TRAINING)).splitlines()
-    assert lines[1] == "1 member × 2 workers = system scale 2, 1 member at a time, 2 of 4 worker slots on A CPU"
+    assert lines[1] == "1 member × 2 workers = system scale 2, 1 member at a time on A CPU: 2 of 4 worker slots used"
     assert (
         lines[2]
         == "resnet-tiny in bf16, batch 32 per worker, 64 global, 0.01853 GFLOP per sample (exact; ai500: 0.0189)"
@@ -82,7 +82,7 @@ def test_the_head_says_scale_slots_model_precision_batch_and_flops_per_sample() 
 
 def test_a_result_that_was_stored_without_these_facts_is_shown_without_them() -> None:
     lines = printed(written_result()).splitlines()
-    assert lines[1] == "1 member × 1 worker = system scale 1, 1 member at a time on A CPU"
+    assert lines[1] == "1 member × 1 worker = system scale 1, 1 member at a time on A CPU: 1 of 1 worker slot used"
     assert lines[2].startswith("metric")
     assert "1 member × 1 worker = system scale 1" in report_page([run_section(written_result(), {}, {})])
 

@@ -111,7 +111,8 @@ def test_while_samples_are_copied_the_members_state_is_staging(record: JobRecord
     number, attempt = record.new_attempt()
     log = EventLog(attempt.rank_events(0))
     states = [reader.read()[0].state]
-    for kind in ("staging_start", "staging_stop"):
-        log.write(kind)
+    stop = {"samples": 1, "of_samples": 1, "bytes": 10, "staging_s": 0.1, "reused": False}
+    for kind, fields in {"staging_start": {}, "staging_stop": stop}.items():
+        log.write(kind, **fields)
         states.append(reader.read()[0].state)
     assert (number, states) == (1, ["starting", "staging", "starting"])

@@ -4,11 +4,10 @@ from contextlib import suppress
 from dataclasses import asdict
 
 from rich.console import Console
-from rich.syntax import Syntax
 
 from trainmark.cli.output import print_json
 from trainmark.pipeline import Prepared, preview
-from trainmark.report.console import result_console
+from trainmark.report.console import progress_console, result_console
 from trainmark.report.estimate_text import estimate_lines
 from trainmark.report.plan_text import plan_line, plan_table
 from trainmark.spec.config_file import config_text
@@ -23,7 +22,7 @@ MOST_MEMBERS_AS_JSON = 100
 def announce(prepared: Prepared) -> None:
     """The plan on standard error, before a run; if that is closed, the run is worth more than these lines."""
     with suppress(OSError, SystemExit):  # rich ends a program for that
-        say_plan(prepared, Console(stderr=True))
+        say_plan(prepared, progress_console())
 
 
 def say_plan(prepared: Prepared, console: Console) -> None:
@@ -58,10 +57,12 @@ def print_preview(prepared: Prepared, *, as_json: bool) -> None:
     say_plan(prepared, console)
     console.print(plan_table(plan))
     console.print("\nconfig.toml", style="bold")
-    console.print(
-        Syntax(config_text(config), "toml", background_color="default") if console.is_terminal else config_text(config),
-        markup=False,
-    )
+    if console.is_terminal:
+        from rich.syntax import Syntax  # slow to load
+
+        console.print(Syntax(config_text(config), "toml", background_color="default"))
+    else:
+        console.print(config_text(config), markup=False)
     for name, script in scripts.items():
         console.print(name, style="bold")
         print(script)

@@ -74,7 +74,7 @@ def run(
         launch=_given(launcher=launcher),
     )
     place = read_site_file(site) if site else local_site()
-    prepared = pipeline.prepare(resolved, place, runs_dir)
+    prepared = pipeline.prepare(resolved, place, runs_dir, dry_run=dry_run)
     if dry_run:
         print_preview(prepared, as_json=json)
         return

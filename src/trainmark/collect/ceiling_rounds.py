@@ -61,8 +61,7 @@ def read_measurements(measured: Measured) -> dict[tuple[int, int], list[Measurem
 
 def cores_in_use(plan: Plan) -> list[tuple[str, int]]:
     """Node and number of the cores of all workers that run at the same time; shared ones stand there several times."""
-    first_of_lanes = [job for job in plan.jobs if job.is_first_of_lane]
-    return [(rank.node, core) for job in first_of_lanes for rank in job.ranks for core in rank.cores]
+    return [(rank.node, core) for job in plan.first_jobs for rank in job.ranks for core in rank.cores]
 
 
 def _unwatched(member: Member, rank: int, event: Event) -> str | None:

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from trainmark.collect.damage import read_record
 from trainmark.collect.member_state import Outlook, member_state
 from trainmark.machine.claims import is_being_worked_on
@@ -94,8 +96,9 @@ class ProgressReader:
 
     def _after_steps(self, event: Event, job: Job) -> dict[str, Any]:
         train = self._config.train
-        seconds, steps = sum(event["step_s"]), len(event["step_s"])
-        if not seconds > 0:  # nobody writes such a block, but a damaged file may hold one
+        # The median: in the first block one step holds all compilation.
+        steps, step_s = len(event["step_s"]), float(np.median(event["step_s"])) if event["step_s"] else 0.0
+        if not step_s > 0:  # of a damaged file
             return {}
         batch = global_batch(train, len(job.ranks))
         step = event["first_step"] + steps
@@ -104,8 +107,8 @@ class ProgressReader:
         return {
             "step": step,
             "loss": next(reversed(event["loss"]), None),
-            "samples_per_s": batch * steps / seconds,
-            "seconds_left": None if left is None else left * seconds / steps,
+            "samples_per_s": batch / step_s,
+            "seconds_left": None if left is None else left * step_s,
         }
 
 

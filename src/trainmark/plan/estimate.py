@@ -25,6 +25,7 @@ START_S = (4.0, 15.0)  # a wave: loading torch, data, ceiling
 PROCESS_BYTES = (0.30 * 2**30, 0.55 * 2**30)  # Python and torch themselves
 ACTIVATIONS = (0.8, 1.7)  # what is in use at a time, of what the backward pass needs
 EVALUATED = 0.15  # of a sample's activations are there at a time where nothing is kept for a backward pass
+HALF_BYTES = ("bf16-mixed", "fp16-mixed", "fp16")  # of activations, against fp32
 OPTIMIZER_STATES = {"adam": 2, "adamw": 2, "lamb": 2}
 OUT_OF_BAG = 0.37
 
@@ -95,6 +96,8 @@ def _worker_bytes(config: RunConfig, facts: DataFacts, cost: Cost) -> Range:
     states = 2 + OPTIMIZER_STATES.get(train.optimizer, 1)  # weights, gradients, and what the optimizer keeps
     stages = (train.stages or config.ensemble.workers or 1) if train.parallel in SPLITTING else 1
     kept = cost.activation_bytes * train.batch_size / stages
+    if train.precision in HALF_BYTES:
+        kept /= 2
     if train.recompute or train.offload != "none":
         kept /= 3
     weights = 4 * cost.parameters * states / stages
