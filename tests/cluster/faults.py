@@ -34,7 +34,7 @@ OUTCOMES = {
     "scancel": Outcome(
         "a member's job is cancelled with `scancel`",
         "stopped",
-        "somebody cancelled it (CANCELLED)",
+        "cancelled by a user (CANCELLED)",
         "unfinished",
         "never tried again by itself; `resume` makes a new attempt",
     ),

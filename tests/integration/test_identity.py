@@ -108,7 +108,7 @@ def test_every_schedule_resumes_bit_identically(schedule: str, tmp_path: Path, m
         ("ensemble.bootstrap=multinomial", "train.augmentation=flip-shift"),
         ("train.accumulation=2",),
         ("train.precision=int8",),
-        ("train.precision=fp16-mixed",),
+        ("train.precision=fp16-mixed", "model_settings.width=4"),  # in software fp16 is slow
     ],
     ids=" ".join,
 )

@@ -133,7 +133,7 @@ def test_members_that_wait_in_the_queue_say_why_and_are_stopped_by_cancel(
         cluster.run("scancel", other)
     assert [(member["state"], member["job"]["state"]) for member in members] == [("stopped", "CANCELLED")] * 2
     assert states(shown) == ["stopped", "stopped"]
-    assert all("somebody cancelled it (CANCELLED)" in member["reason"] for member in shown["members"])
+    assert all("cancelled by a user (CANCELLED)" in member["reason"] for member in shown["members"])
 
 
 def test_where_slurm_does_not_answer_nothing_is_written(trainmark: Command, tmp_path: Path) -> None:

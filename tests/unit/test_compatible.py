@@ -61,7 +61,7 @@ REFUSED_ON_CPUS = [
     (1, "train.precision=fp16 train.optimizer=adam", "vanish in pure fp16", "precision=fp16-mixed"),
     (1, "train.nesterov=true train.momentum=0.0", "sgd with momentum", "nesterov=false"),
     (1, "train.nesterov=true train.optimizer=adam", "sgd with momentum", "nesterov=false"),
-    (1, "train.offload=host", "already lie in host memory", "offload=disk"),
+    (1, "train.offload=host", "are in host memory already", "offload=disk"),
     (2, "train.offload=disk train.parallel=gpipe", "one pass at a time", "offload=none"),
     (1, "train.cuda_graph=true", "need a GPU", "Leave train.cuda_graph out"),
     (1, "train.memory_format=onednn train.precision=bf16-mixed", "oneDNN", "channels-last"),

@@ -365,7 +365,7 @@ def job(tmp_path: Path) -> Underway:
         ("NODE_FAIL", "failed", "Slurm's job 5_0 on n1: a node failed (NODE_FAIL)"),
         ("TIMEOUT", "failed", "it reached its time limit (TIMEOUT)"),
         ("OUT_OF_MEMORY", "failed", "it ran out of memory (OUT_OF_MEMORY)"),
-        ("CANCELLED", "stopped", "somebody cancelled it (CANCELLED)"),
+        ("CANCELLED", "stopped", "cancelled by a user (CANCELLED)"),
         ("COMPLETED", "failed", "it ended without a completion record (COMPLETED)"),
     ],
 )

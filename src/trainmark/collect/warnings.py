@@ -92,7 +92,7 @@ def _whole(measured: Measured) -> list[Member]:
 
 
 def _torn(measured: Measured) -> list[str]:
-    """Lines that a crash or a full disk has torn; finished members that lack events are told of elsewhere."""
+    """Lines that a crash or a full disk has torn; finished members that lack events are listed elsewhere."""
     of_ranks = [problem for member in measured.members if member.state != "finished" for problem in member.problems]
     of_nodes = [usage.problem for member in measured.members for usage in member.usage if usage.problem]
     return [f"{problem}: what is damaged is left out" for problem in (*of_ranks, *of_nodes)]

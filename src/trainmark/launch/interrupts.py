@@ -18,7 +18,7 @@ def outcome_of_stop(run_path: Path, *, jobs_go_on: bool) -> str:
 
 
 def cancel_jobs(launcher: Launcher, records: list[JobRecord], run_path: Path, *, was_watched: bool) -> bool:
-    """Whether there was anything to stop; an error that says what was done, if the scheduler cannot be told to.
+    """Whether there was anything to stop; an error that says what was done, if the scheduler is unreachable.
 
     Jobs that end with the process that started them have ended with it.
     """

@@ -115,7 +115,7 @@ def _now_of_storage(folder: RunFolder) -> float:
 
 
 def stop_worker(folder: RunFolder) -> bool:
-    """Whether a process worked on the run and was told to end; it is waited for."""
+    """Whether a process worked on the run and was asked to end; it is waited for."""
     holder = _holder(folder, folder.newest_claim())
     if holder is None:
         return False

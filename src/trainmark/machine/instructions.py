@@ -50,7 +50,7 @@ def keep_off_broken_amx() -> None:
 
 
 def has_broken_amx(cpuinfo: str) -> bool:
-    """Whether the first CPU of a /proc/cpuinfo lists AMX, but its highest CPUID leaf lies below that of tile sizes."""
+    """Whether the first CPU of a /proc/cpuinfo lists AMX, but its highest CPUID leaf is below that of tile sizes."""
     first = dict(line.split(":", 1) for line in cpuinfo.partition("\n\n")[0].splitlines() if ":" in line)
     facts = {key.strip(): value.strip() for key, value in first.items()}
     level = facts.get("cpuid level", "")

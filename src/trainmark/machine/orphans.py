@@ -28,7 +28,7 @@ def ending_with_us(program: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def end_with_input() -> None:
-    """This process ends with the one that holds the other end of its standard input, whatever lies between the two.
+    """This process ends with the one that holds the other end of its standard input, whatever is between the two.
 
     For a process in a container: its parent is the container's, and may be of another namespace of process numbers.
     """

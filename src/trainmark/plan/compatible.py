@@ -189,7 +189,7 @@ def _optimizer(train: TrainConfig) -> Iterator[str]:
 
 def _memory(train: TrainConfig, site: Site) -> Iterator[str]:
     if train.offload == "host" and not site.has_accelerators:
-        yield "On a CPU activations already lie in host memory. Choose --set train.offload=disk."
+        yield "On a CPU activations are in host memory already. Choose --set train.offload=disk."
     if train.offload == "disk" and train.parallel in SPLITTING:
         yield (
             f"train.offload=disk keeps the activations of one pass at a time, but train.parallel={train.parallel} has "

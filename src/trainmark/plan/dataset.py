@@ -24,14 +24,14 @@ def dataset_named(name: str, size: str) -> str:
 
 
 def find_stored_dataset(name: str, size: str, settings: list[str]) -> Any:
-    """The dataset with those settings; one that lies on disk, with `make` and `check`."""
+    """The dataset with those settings; one that is stored on disk, with `make` and `check`."""
     dataset = dataset_named(name, size)
     values = dict(find_size(name, size).data_settings) if name in WORKLOADS else {}
     kind = DATASETS.load(dataset)
     if not hasattr(kind, "make"):
         stored = [each for each in DATASETS if hasattr(DATASETS.load(each), "make")]
         raise ConfigError(
-            f"The dataset '{dataset}' is made in memory whenever it is needed; nothing of it lies on disk. "
+            f"The dataset '{dataset}' is made in memory whenever it is needed; nothing of it is on disk. "
             f"Choose one of {', '.join(stored)}."
         )
     chosen = [parse_setting(text.removeprefix("data.")) for text in settings]
@@ -47,6 +47,6 @@ def note_of_size(name: str, size: str, dataset: Any) -> str | None:
     found = find_size(name, size)
     try:
         unlike = differences(found, found.dataset, facts_of(dataset))
-    except DataError:  # so broken that nobody can tell; the check says why
+    except DataError:  # too broken to tell; the check says why
         return None
     return f"These are not the data of {name} in size {size}: {'; '.join(unlike)}." if unlike else None

@@ -43,7 +43,7 @@ def fill_defaults(config: RunConfig, workers: int, site: Site) -> RunConfig:
 
 
 def default_allocator(site: Site) -> Literal["tcmalloc", "keep"]:
-    """tcmalloc where the nodes have it; else glibc, told to keep what is freed. With accelerators it hardly matters."""
+    """tcmalloc where the nodes have it; else glibc, set to keep what is freed. With accelerators it hardly matters."""
     return "tcmalloc" if "tcmalloc" in site.allocators and not site.has_accelerators else "keep"
 
 

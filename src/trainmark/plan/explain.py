@@ -35,7 +35,7 @@ def explain(
     errors: list[ErrorDetails], model: type[BaseModel], choices: list[Choices], prefix: tuple[str, ...] = ()
 ) -> str:
     """One line about the error that is most likely the cause of the others."""
-    # A misspelt key is often the one that is missing as well: the misspelling tells more.
+    # A misspelt key is often the one that is missing as well: the misspelling says more.
     error = next((error for error in errors if error["type"] == "extra_forbidden"), errors[0])
     path, kind, what = error["loc"], error["type"], what_is_wrong(error)
     key = ".".join([*prefix, *(str(part) for part in path)])

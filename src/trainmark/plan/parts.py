@@ -94,7 +94,7 @@ def shaped(config: RunConfig, size: WorkloadSize) -> dict[str, Any]:
         )
     few = {"num_train": own.num_train} if own and not size.real_data else {}
     chosen = {**(MODELS.arguments(config.model) or {}), **config.model_settings}
-    # Labels are those that the model's head tells apart. Channels are the shape's, unless the model was given others.
+    # Labels are those that the model's head distinguishes. Channels are the shape's, unless the model was given others.
     given = {"num_classes": chosen["num_classes"]} if isinstance(chosen.get("num_classes"), int) else {}
     given |= {key: value for key, value in config.model_settings.items() if key == "channels"}
     return dict(zip(("channels", "height", "width"), shape, strict=True)) | few | given | config.data

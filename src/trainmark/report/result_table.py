@@ -90,14 +90,14 @@ def training_of(result: Result) -> str:
     """`resnet-tiny in fp32, batch 32 per worker, 64 global, 0.0185 GFLOP per sample (exact; ai500: 0.0189)`."""
     training = result.training
     sharer = "worker" if training["workers_per_replica"] == 1 else f"{training['workers_per_replica']} workers"
-    told = f"{training['model']} in {training['precision']}, batch {training['batch_per_replica']} per {sharer}, "
-    told += f"{training['global_batch']} global"
+    text = f"{training['model']} in {training['precision']}, batch {training['batch_per_replica']} per {sharer}, "
+    text += f"{training['global_batch']} global"
     flop = training["training_flop_per_sample"]
     if flop is None:
-        return told
+        return text
     (first, value), *others = flop.items()
     also = "".join(f"; {name}: {other / 1e9:.4g}" for name, other in others)
-    return f"{told}, {value / 1e9:.4g} GFLOP per sample ({first}{also})"
+    return f"{text}, {value / 1e9:.4g} GFLOP per sample ({first}{also})"
 
 
 def _metrics(result: Result, *, notes_below: bool) -> Iterator[RenderableType]:

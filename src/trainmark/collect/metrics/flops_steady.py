@@ -38,7 +38,7 @@ def compute(measured: Measured) -> Metric:
 
 
 def _compared(measured: Measured, whole_share: float) -> dict[str, Any]:
-    """How far the FLOPS of the whole training are from these, and what lies between."""
+    """How far the FLOPS of the whole training are from these, and what makes the difference."""
     costs = [cost_of_warm_up(member) for member in measured.finished]
     longest = max(costs, key=lambda cost: cost.warmup_s)
     epochs = [cost.epochs_until_negligible for cost in costs]

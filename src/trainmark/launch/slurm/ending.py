@@ -13,7 +13,7 @@ from trainmark.spec.queue import QueueState
 
 MEANINGS = {
     "BOOT_FAIL": "its nodes did not boot",
-    "CANCELLED": "somebody cancelled it",
+    "CANCELLED": "cancelled by a user",
     "COMPLETED": "it ended without a completion record",
     "DEADLINE": "its deadline passed",
     "FAILED": "it failed",
@@ -68,7 +68,7 @@ def _explain_start(job: Underway) -> str | None:
 
 
 def _explain_exit(code: int | None) -> str | None:
-    """What an exit code tells of ranks that said nothing themselves."""
+    """What an exit code means of ranks that left no error of their own."""
     if code == DISK_FULL:
         return f"a rank ended: {explain_exit(code)}"
     if code is not None and code > SIGNALLED and code != STOPPED:

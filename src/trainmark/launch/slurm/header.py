@@ -31,7 +31,7 @@ def header_lines(
         "threads-per-core": 1,  # cores of a plan are physical ones
         "mem": _memory(shape, group.memory_gib_per_slot),
         "gres": accelerators_of_ranks(shape, group),
-        # To the ranks of each step; an mpirun is told by the batch script.
+        # To the ranks of each step; an mpirun gets it from the batch script.
         "signal": f"{'' if slurm.starter == 'srun' else 'B:'}USR2@{slurm.warn_before_limit_s}" if is_warned else None,
         "open-mode": "append",
     }

@@ -206,7 +206,7 @@ class SlurmLauncher:
         self._underway.remove(each)
 
     def seen(self) -> dict[int, QueueState]:
-        """The state of each job under way, as Slurm last told it."""
+        """The state of each job under way, as Slurm last reported it."""
         return {each.record.job.member: each.state for each in self._underway if each.state is not None}
 
     def num_running(self) -> int:
@@ -214,7 +214,7 @@ class SlurmLauncher:
         return len(self._underway)
 
     def cancel(self) -> None:
-        """Slurm has been told to end all jobs, and has; the ends are recorded."""
+        """All jobs are cancelled and have ended; the ends are recorded."""
         jobs = sorted({each.job_id for each in self._underway})
         if not jobs:
             return

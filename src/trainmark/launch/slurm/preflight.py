@@ -1,4 +1,4 @@
-"""Preflight: one small job on a node of each group tells whether runs would work there; all findings at once."""
+"""Preflight: one small job on a node of each group shows whether runs would work there; all findings at once."""
 
 import secrets
 import shlex

@@ -63,7 +63,7 @@ def find_job(queue: dict[str, QueuedJob], job_id: str) -> QueuedJob | None:
 
 
 def last_word(job_id: str) -> QueueState | None:
-    """The end of a job that the queue no longer shows: by accounting, else by the controller; None: nobody knows."""
+    """The end of a job that the queue no longer shows: by accounting, else by the controller; None: unknown."""
     for ask in (_from_accounting, _from_controller):
         try:
             found = ask(job_id)

@@ -80,7 +80,7 @@ def allocation_script(records: list[JobRecord], submission: Submission) -> str:
     ]
     together = [record for record in records if record.job.is_first_of_lane]
     if together:
-        lines.append("# Tells the first member of each lane to start, once all of them are ready.")
+        lines.append("# Start barrier: the first member of each lane starts once all of them are ready.")
         lines += ["(", *first.site.setup, _start_gun(together, attempts), ") &"]
     lanes: dict[int, list[JobRecord]] = {}
     for record in records:

@@ -1,4 +1,4 @@
-"""The lines of a job that start a member's ranks: by srun, or by an mpirun that Slurm's job tells its nodes."""
+"""The lines of a job that start a member's ranks: by srun, or by an mpirun that gets its nodes from Slurm's job."""
 
 import shlex
 
@@ -15,7 +15,7 @@ def start_lines(record: JobRecord, shape: JobShape) -> list[str]:
     """After these lines all ranks have ended, and `status` is their exit code."""
     if record.site.slurm.starter == "srun":
         return [f"{_srun(record, shape)} \\", f"  {_worker(record, 'slurm')}", "status=$?"]
-    # Slurm tells the batch script of the time limit; mpirun passes the signal on to its ranks.
+    # Slurm signals the time limit to the batch script; mpirun passes the signal on to its ranks.
     return [
         f"{_mpirun(record, shape)} \\",
         f"  {_worker(record, 'mpi', '--own-log')} </dev/null &",

@@ -30,7 +30,7 @@ class Submission:
     is_array: bool
     job_id: str | None
     gave_up: bool = False  # Slurm refused it, or never heard of it
-    token: str = ""  # tells it from submissions of a copy of the run's folder, whose jobs have the same name
+    token: str = ""  # distinguishes it from submissions of a copy of the run's folder, whose jobs have the same name
 
     @property
     def comment(self) -> str:

@@ -17,7 +17,7 @@
 #SBATCH --no-requeue
 # Run RUN: 4 members in one allocation.
 jobs=/shared/runs/RUN/jobs
-# Tells the first member of each lane to start, once all of them are ready.
+# Start barrier: the first member of each lane starts once all of them are ready.
 (
 module load apptainer/1.3
 apptainer exec --nv --bind /shared,/local /shared/images/trainmark.sif /opt/venv/bin/python -P -m trainmark.launch.start_gun /shared/runs/RUN 0:1 1:1 2:1 3:1
