@@ -21,7 +21,7 @@ class JobShape(NamedTuple):
 
 
 def shape_of_member(record: JobRecord) -> JobShape:
-    """What one member needs. Ranks that bind themselves need nodes of their own: nothing else keeps jobs apart there."""
+    """What one member needs. Ranks that bind themselves need whole nodes: nothing else keeps jobs apart there."""
     shape = _shape(record.job.ranks, record.group)
     return shape._replace(has_whole_nodes=shape.has_whole_nodes or record.site.slurm.binding == "plan")
 
