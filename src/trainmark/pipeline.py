@@ -10,7 +10,7 @@ from trainmark.collect.progress import ProgressReader, mark_queued, read_progres
 from trainmark.data.bootstrap import write_bootstraps
 from trainmark.data.epochs import steps_per_epoch
 from trainmark.data.facts import facts_of
-from trainmark.data.folders import Progress, Staging, make_missing, open_dataset
+from trainmark.data.folders import Progress, make_missing, open_dataset
 from trainmark.launch.interrupts import cancel_jobs, outcome_of_stop
 from trainmark.launch.launcher import Launcher, ask_queue, preview_scripts
 from trainmark.launch.supervise import run_jobs
@@ -64,11 +64,11 @@ def prepare(config: RunConfig, site: Site, runs_dir: Path, *, dry_run: bool) -> 
     return Prepared(config, plan, site, runs_dir, launcher, estimate)
 
 
-def run(prepared: Prepared, watch: Watch, making: Progress, staging: Staging) -> Result:
+def run(prepared: Prepared, watch: Watch, making: Progress, preparing: Progress) -> Result:
     """A whole run, from the plan to the stored Result."""
     config, plan, site, runs_dir, launcher, _ = prepared
     make_missing(config, runs_dir, making)
-    folder = stage(config, plan, site, runs_dir, staging("bootstraps"))
+    folder = stage(config, plan, site, runs_dir, preparing)
     return train(config, plan, site, folder, launcher, watch)
 
 

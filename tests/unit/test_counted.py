@@ -170,3 +170,13 @@ def test_the_interval_of_a_quality_ends_exactly_at_its_range() -> None:
     assert (low, 0 < high < 1) == (0.0, True)
     low, high = metrics_of(written_run(written_member(0)))["quality_ensemble"].ci95 or (-1, -1)
     assert (high, 0 < low < 1) == (1.0, True)
+
+
+def test_within_the_first_epoch_there_is_a_ceiling_and_no_flops_yet() -> None:
+    found = metrics_of(written_run(within_first_epoch(0)))
+    assert found["ceiling_flops"].value == 50_000
+    for name in ("flops", "flops_steady"):
+        assert found[name].reason == "no member has trained a whole epoch so far"
+    beside = metrics_of(written_run(written_member(0), within_first_epoch(1)))
+    assert beside["flops_steady"].value == pytest.approx(100 * 10 / 0.1)  # FLOP a sample × batch / step, of one member
+    assert beside["ceiling_flops"].value == 100_000

@@ -11,7 +11,7 @@ from trainmark.collect.progress import read_progress
 from trainmark.pipeline import stage
 from trainmark.plan.make import make_plan
 from trainmark.plan.resolve import parse_setting, resolve_config
-from trainmark.spec.queue import QueueState
+from trainmark.spec.queue import QueueAnswer, QueueState
 from trainmark.spec.run_folder import AttemptFolder, RunFolder
 from trainmark.spec.site import NodeGroup, Site, Slot
 
@@ -61,7 +61,7 @@ def test_show_and_status_agree_on_a_member_whose_launcher_is_gone(
     staged: RunFolder, queue: dict[int, QueueState] | None, events: list[dict[str, object]], shown: str, status: str
 ) -> None:
     write_events(staged.attempt(0, 1), *events)
-    (result,) = build_result(staged, queue).members
+    (result,) = build_result(staged, QueueAnswer(queue)).members
     (progress,) = read_progress(staged, queue)
     assert (result.state, progress.state) == (shown, status)
     assert (result.reason is None) == (shown in ("running", "queued"))

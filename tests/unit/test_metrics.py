@@ -430,6 +430,18 @@ def test_what_a_node_could_not_tell_is_unavailable_for_its_reason() -> None:
     assert (found.value, found.reason) == (None, "ProcessLookupError: hidden")
 
 
+@pytest.mark.parametrize("quiet_first", [True, False])
+def test_cores_that_others_use_on_one_of_several_nodes_are_warned_of(quiet_first: bool) -> None:
+    nodes = [{"member": 0, "total": total, "own": 0.2, "steal": 0.0} for total in (0.2, 0.95)]
+    found = metric("cpu_utilisation", written_run(with_usage(written_member(0), written_sample(102.0))))
+    detail = {**(found.detail or {}), "nodes": nodes if quiet_first else nodes[::-1]}
+    measured = written_run(written_member(0))
+    metrics = {name: metric(name, measured) for name in METRICS}
+    metrics["cpu_utilisation"] = found.model_copy(update={"detail": detail})
+    lines = find_warnings(measured, metrics, {"members": []}, {})
+    assert any("other processes took up to 75% of the time of the cores of member 0" in line for line in lines)
+
+
 def test_cores_that_others_use_are_warned_of() -> None:
     def warned(busy: float) -> bool:
         measured = written_run(with_usage(written_member(0), written_sample(102.0, busy=busy)))

@@ -97,7 +97,7 @@ def test_synthetic_data_of_another_model_have_that_models_shape() -> None:
 def test_a_full_workload_without_data_is_offered_a_run_for_speed_that_ends() -> None:
     with pytest.raises(ConfigError) as error:
         resolve("workload=extreme-weather", "size=full")
-    offered = "--set dataset=synthetic --set data.num_train=80 --set train.epochs=1"  # ten steps of eight images
+    offered = "--set dataset=synthetic --set data.num_train=320 --set train.epochs=1"  # 40 steps of eight images
     assert offered in str(error.value)
     config = resolve("workload=extreme-weather", "size=full", *offered.replace("--set ", "").split())
     assert (config.data["num_train"], config.train.epochs) == (80, 1)

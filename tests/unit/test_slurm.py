@@ -501,7 +501,12 @@ def test_a_member_has_ended_when_all_that_its_ranks_wrote_can_be_seen(
     assert job.has_ended()
     job.attempt.rank_events(0).unlink()
     assert not job.has_ended()
-    clock[0] = 107.0  # whatever is missing now will not come any more
+    clock[0] = 120.0  # six seconds, ten for its neighbours, and 16 × 0.3 s for a second ceiling are not over
+    assert not job.has_ended()
+    clock[0] = 121.0  # whatever is missing now will not come any more
+    assert job.has_ended()
+    clock[0] = 120.0
+    job.gone_since_s = 113.0  # a job that is gone measures nothing more
     assert job.has_ended()
 
 

@@ -43,9 +43,9 @@ def say_staging() -> Callable[[int, int], None]:
     return making(progress_console(), "staging data")
 
 
-def say_preparing(what: str) -> Callable[[int, int], None]:
-    """Progress of writing what each member needs, on standard error; only of large ensembles."""
-    return making(progress_console(), "preparing the run", what, silent_s=2.0)
+def say_preparing() -> Callable[[int, int], None]:
+    """Progress of drawing the members' bootstraps, on standard error; only of large ensembles."""
+    return making(progress_console(), "preparing the run", "bootstraps", silent_s=2.0)
 
 
 def show_result(result: Result, *, as_json: bool) -> None:

@@ -82,7 +82,7 @@ def run(
         look_before_run(resolved, place, runs_dir)
     announce(prepared)
     with watching() as watch:
-        result = pipeline.run(prepared, watch, say_making(), say_preparing)
+        result = pipeline.run(prepared, watch, say_making(), say_preparing())
     end_with_result(result, (runs_dir / result.run_id).resolve(), as_json=json)
 
 

@@ -17,4 +17,4 @@ def show(run: RunName = "latest", runs_dir: RunsDir = DEFAULT_RUNS_DIR, json: As
     from trainmark.store.runs import find_run, read_result
 
     folder = find_run(run, runs_dir)
-    show_result(read_result(folder) or build_result(folder, ask_queue(folder).jobs), as_json=json)
+    show_result(read_result(folder) or build_result(folder, ask_queue(folder)), as_json=json)

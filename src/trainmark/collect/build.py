@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
 from typing import Any, Literal
 
 from trainmark.collect.compute import compute_metrics
@@ -14,7 +13,7 @@ from trainmark.machine.claims import is_being_worked_on
 from trainmark.spec.config import RunConfig
 from trainmark.spec.layout import global_batch, layout_of, samples_per_replica
 from trainmark.spec.plan import plan_as_json
-from trainmark.spec.queue import QueueState
+from trainmark.spec.queue import QueueAnswer
 from trainmark.spec.registries import METRICS, QUALITIES
 from trainmark.spec.result import MemberResult, Metric, Result
 from trainmark.spec.run_folder import RunFolder
@@ -33,19 +32,22 @@ MEMBER_METRICS = (
 )
 
 
-def build_result(folder: RunFolder, queue: Mapping[int, QueueState] | None = None) -> Result:
+def build_result(folder: RunFolder, answer: QueueAnswer | None = None) -> Result:
     """The Result as far as the run has come, made of what its folder still holds.
 
-    `queue` is what a scheduler says of members' jobs, if it was asked.
+    `answer` is what a scheduler says of members' jobs, if it was asked.
     """
     config, plan = read_choices(folder)
     quality = QUALITIES.load(config.quality)
-    known = {} if queue is None and not config.launch.jobs_outlive_launcher else queue
-    outlook = Outlook(is_being_worked_on(folder), known)
-    return _result_of(folder, read_measured(folder, config, plan, quality, outlook))
+    jobs = answer.jobs if answer is not None else None if config.launch.jobs_outlive_launcher else {}
+    outlook = Outlook(is_being_worked_on(folder), jobs)
+    silence = (
+        [f"Slurm is unreachable ({answer.silence}): states are what the files say"] if answer and answer.silence else []
+    )
+    return _result_of(folder, read_measured(folder, config, plan, quality, outlook), silence)
 
 
-def _result_of(folder: RunFolder, measured: Measured) -> Result:
+def _result_of(folder: RunFolder, measured: Measured, silence: list[str]) -> Result:
     metrics = compute_metrics(measured, METRICS)
     origin, audit, damage = _records(folder, measured)
     return Result(
@@ -64,6 +66,7 @@ def _result_of(folder: RunFolder, measured: Measured) -> Result:
         members=[_member_result(measured, member) for member in measured.members],
         warnings=[
             *damage,
+            *silence,
             *(f"not as the run began: {edit}" for edit in find_edits(folder)),
             *find_warnings(measured, metrics, audit, _part(origin, "data")),
         ],

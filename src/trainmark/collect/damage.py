@@ -76,5 +76,5 @@ def gap_in(events: tuple[Event, ...], rank: int, epochs: int) -> Problem:
     started = {event["epoch"] for event in events if event["kind"] == "epoch_start"}
     ended = {event["epoch"] for event in events if event["kind"] == "epoch_stop"}
     if started != ended or (ended and max(ended) + 1 != epochs):
-        return f"lacks the begin or the end of an epoch of {epochs}"
+        return f"lacks the beginning or the end of an epoch of {epochs}"
     return None

@@ -9,19 +9,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainmark.collect.damage import Problem, gap_in, read_rank, read_record
-from trainmark.collect.member_state import Outlook, first_error, member_state
+from trainmark.collect.member_state import Outlook, member_state
 from trainmark.collect.node_usage import NodeUsage, read_usage
 from trainmark.collect.predictions import Predictions, load_predictions, problem_with
 from trainmark.collect.statistics import union_length
 from trainmark.collect.steady_state import SteadyState, find_steady_state
 from trainmark.spec.config import RunConfig
 from trainmark.spec.event import Event
+from trainmark.spec.failures import first_error
 from trainmark.spec.plan import Job, Plan
 from trainmark.spec.registries import DATASETS
 from trainmark.spec.run_folder import AttemptFolder, RunFolder
 
 EXIT = {"state": str}
 DONE = {"member": int}
+
+
+UNDER_WAY = ("running", "queued", "waiting")  # states of members that still write
 
 
 class Epoch(NamedTuple):
@@ -98,7 +102,7 @@ class Member:
         return [*spans, *self._open_span(rank)]
 
     def _open_span(self, rank: int) -> list[tuple[float, float]]:
-        """From the begin of an epoch that has not ended to its newest steps; none of a member that has finished."""
+        """From the beginning of an epoch that has not ended to its newest steps; none of a member that has finished."""
         begun, blocks = self.one("epoch_start", rank), self.one("steps", rank)
         ended = {stop["epoch"] for stop in self.all_of("epoch_stop", rank)}
         if begun is None or blocks is None or begun["epoch"] in ended or blocks["wall_s"] < begun["wall_s"]:
@@ -117,7 +121,7 @@ class Member:
 
     @property
     def span(self) -> tuple[float, float]:
-        """From the begin of the first epoch to the end of the last one, or to the newest steps of one under way."""
+        """From the beginning of the first epoch to the end of the last one, or to the newest steps of one under way."""
         spans = self.training_spans(0)
         return spans[0][0], spans[-1][1]
 
@@ -234,7 +238,7 @@ def _read_member(folder: RunFolder, config: RunConfig, job: Job, outlook: Outloo
     attempts = folder.num_attempts(job.member)
     attempt = folder.attempt(job.member, max(1, attempts))
     exit_record, exit_problem = read_record(folder, attempt.exit, EXIT) if attempt.exit.exists() else (None, None)
-    error = first_error(attempt)
+    error = None if attempt.done.exists() else first_error(attempt, len(job.ranks))
     state, reason = member_state(job.member, attempt, attempts, exit_record, error, outlook)
     if exit_problem and state not in ("finished", "waiting"):
         state, reason = "failed", f"how it ended is unknown: {exit_problem}"
@@ -249,7 +253,7 @@ def _read_member(folder: RunFolder, config: RunConfig, job: Job, outlook: Outloo
         exit=exit_record,
         events=events if attempts else (),
         load_predictions=lambda: load_predictions(attempt.predictions),
-        load_usage=lambda: read_usage(folder, attempt, job, is_over=state not in ("running", "queued", "waiting")),
+        load_usage=lambda: read_usage(folder, attempt, job, is_over=state not in UNDER_WAY),
         problems=tuple(problem for problem in (*lost, exit_problem, done_problem) if problem),
         is_whole=state != "finished" or not lost,
         final_quality=float(quality) if isinstance(quality, int | float) else None,
@@ -264,7 +268,9 @@ def _read_ranks(
     of_ranks, problems = [], []
     for rank in job.ranks:
         path = attempt.rank_events(rank.rank)
-        events, problem = read_rank(folder, path, is_over=state not in ("running", "waiting"))
+        # Ranks of a finished member may still measure the ceiling, until the launcher has recorded their end.
+        is_over = attempt.exit.exists() if state == "finished" else state not in UNDER_WAY
+        events, problem = read_rank(folder, path, is_over=is_over)
         if state == "finished" and problem is None and (gap := gap_in(events, rank.rank, epochs)):
             problem = f"{folder.name_of(path)} {gap}"
         of_ranks.append(events)

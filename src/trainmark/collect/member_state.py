@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from trainmark.spec.event import read_events
 from trainmark.spec.queue import QueueState
 from trainmark.spec.run_folder import AttemptFolder
 
@@ -23,7 +22,7 @@ def member_state(
     error: str | None,
     outlook: Outlook,
 ) -> tuple[str, str | None]:
-    """The state, and its reason if that is no good one; `error` is what the member's first rank failed with."""
+    """The state, and its reason if that is no good one; `error` is what the rank that failed first failed with."""
     if attempt.done.exists():
         return "finished", None
     if attempts == 0:
@@ -37,12 +36,6 @@ def member_state(
     if error is not None:
         return "failed", error
     return _without_record(job, outlook)
-
-
-def first_error(attempt: AttemptFolder) -> str | None:
-    """What the member's first rank failed with, if it did."""
-    events = read_events(attempt.rank_events(0))[0]
-    return next((str(event.get("error")) for event in events if event["kind"] == "failed"), None)
 
 
 def _without_record(job: QueueState | None, outlook: Outlook) -> tuple[str, str | None]:

@@ -11,6 +11,7 @@ from trainmark.collect.member_state import Outlook, member_state
 from trainmark.machine.claims import is_being_worked_on
 from trainmark.spec.config import RunConfig
 from trainmark.spec.event import Event, read_events
+from trainmark.spec.failures import first_error
 from trainmark.spec.layout import global_batch
 from trainmark.spec.plan import Job, Plan
 from trainmark.spec.progress import GOING_ON, MemberProgress
@@ -115,14 +116,16 @@ class ProgressReader:
 def read_progress(folder: RunFolder, queue: Mapping[int, QueueState] | None) -> list[MemberProgress]:
     """Every member of a stored run as it is now; `queue` is what a scheduler says of members' jobs, if it answers."""
     outlook = Outlook(is_being_worked_on(folder), queue)
-    return [_decided(folder, member, outlook) for member in ProgressReader(folder, *read_choices(folder)).read()]
+    config, plan = read_choices(folder)
+    members = ProgressReader(folder, config, plan).read()
+    return [_decided(folder, member, job, outlook) for member, job in zip(members, plan.jobs, strict=True)]
 
 
-def _decided(folder: RunFolder, member: MemberProgress, outlook: Outlook) -> MemberProgress:
+def _decided(folder: RunFolder, member: MemberProgress, planned: Job, outlook: Outlook) -> MemberProgress:
     """The member in the state that every command gives it; one that runs keeps its finer state."""
     attempt = folder.attempt(member.member, max(1, member.attempt))
     exit_record = read_record(folder, attempt.exit)[0] or {} if attempt.exit.exists() else None
-    error = "failed" if member.state == "failed" else None
+    error = None if attempt.done.exists() else first_error(attempt, len(planned.ranks))
     state, _ = member_state(member.member, attempt, member.attempt, exit_record, error, outlook)
     job = (outlook.queue or {}).get(member.member)
     if state == "running":

@@ -9,6 +9,7 @@ from trainmark.collect.measured import Measured, Member
 from trainmark.collect.metrics.ceiling_flops import REPORT
 from trainmark.collect.steady_state import FEWEST_STEPS
 from trainmark.collect.warm_up import NEGLIGIBLE
+from trainmark.machine.instructions import ISA_BELOW_AMX
 from trainmark.spec.plan import plan_figures
 from trainmark.spec.plan_text import advise_on_idle
 from trainmark.spec.result import Metric
@@ -30,6 +31,7 @@ def find_warnings(
         "checkpoints": lambda: _damaged_checkpoints(measured),
         "synthetic data": lambda: _synthetic(measured),
         "the memory format": lambda: _layout(measured),
+        "AMX": lambda: _without_amx(measured),
         "affinity": lambda: _affinity(measured),
         "the allocator": lambda: _allocator(measured),
         "steady state": lambda: _unsettled(measured),
@@ -78,11 +80,27 @@ def _failed_members(measured: Measured) -> list[str]:
 def _layout(measured: Measured) -> list[str]:
     config = measured.config
     narrow = narrow_channels(config.model, config.model_settings)
-    if not narrow or config.train.memory_format != "contiguous":
+    on_cpu = all(rank.accelerator is None for job in measured.plan.first_jobs for rank in job.ranks)
+    if not narrow or not on_cpu or config.train.memory_format != "contiguous":
         return []
     return [
         f"memory format contiguous: {config.model} has a strided 1×1 convolution of {counted(narrow, 'channel')}, "
         f"whose gradient oneDNN computes wrongly in channels-last below {BLOCK_CHANNELS}"
+    ]
+
+
+def _without_amx(measured: Measured) -> list[str]:
+    limited = [
+        member
+        for member in measured.members
+        if (started := member.one("rank_started"))
+        and (started.get("environment") or {}).get("ONEDNN_MAX_CPU_ISA") == ISA_BELOW_AMX
+    ]
+    if not limited or measured.config.train.precision not in ("bf16-mixed", "int8"):
+        return []
+    return [
+        f"{measured.config.train.precision} ran without AMX (ONEDNN_MAX_CPU_ISA={ISA_BELOW_AMX}): it is broken where a "
+        "hypervisor hides the sizes of AMX tiles (CPUID leaf 1Dh). Ask for a CPU model that passes on that leaf."
     ]
 
 
@@ -230,11 +248,11 @@ def _disturbed_ceiling(measured: Measured) -> list[str]:
     disturbed = [each for each in found if each.is_disturbed]
     if not disturbed:
         return []
-    members = ", ".join(str(member) for member in sorted({each.member for each in disturbed}))
+    members = _members([str(member) for member in sorted({each.member for each in disturbed})])
     when = " and ".join(sorted({each.phase for each in disturbed}, reverse=True))
     rounds = [one for each in found for one in each.rounds]
     return [
-        f"other processes took up to {max(each.most_of_others for each in disturbed):.2g} core(s) of members {members} "
+        f"other processes took up to {max(each.most_of_others for each in disturbed):.2g} cores of {members} "
         f"while the ceiling was measured {when} training; {sum(one.is_disturbed for one in rounds)} of {len(rounds)} "
         "rounds were left out. Measure on a quieter machine."
     ]
@@ -242,9 +260,11 @@ def _disturbed_ceiling(measured: Measured) -> list[str]:
 
 def _others_on_cores(metrics: dict[str, Metric]) -> list[str]:
     nodes = (metrics["cpu_utilisation"].detail or {}).get("nodes", [])
-    others = {
-        node["member"]: node["total"] - node["own"] + node["steal"] for node in nodes if node["total"] is not None
-    }
+    others: dict[int, float] = {}  # of each member, on the node where it was most
+    for node in nodes:
+        if node["total"] is not None:
+            share = node["total"] - node["own"] + node["steal"]
+            others[node["member"]] = max(share, others.get(node["member"], 0.0))
     disturbed = [str(member) for member, share in others.items() if share > MOST_OF_OTHERS]
     if not disturbed:
         return []

@@ -19,7 +19,6 @@ from trainmark.spec.errors import DataError, StorageError
 from trainmark.spec.registries import DATASETS
 
 Progress = Callable[[int, int], None]  # samples made so far, of how many
-Staging = Callable[[str], Progress | None]  # progress of writing "bootstraps" or "jobs" of members
 
 ELSEWHERE = "another place with --runs-dir"
 

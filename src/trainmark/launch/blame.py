@@ -4,14 +4,12 @@ import re
 import signal
 from pathlib import Path
 
-from trainmark.spec.event import Event, read_events
+from trainmark.spec.event import read_events
 from trainmark.spec.exit_codes import DISK_FULL, FAILED, explain_exit
+from trainmark.spec.failures import failure_of, first_error, is_cause
 from trainmark.spec.run_folder import AttemptFolder
 from trainmark.spec.units import parse_cores
 
-# What a rank says when its peer has gone, or when it was asked to end because of that: never the cause itself.
-LOST_PEER = ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "NCCL", "Gloo", "gloo")
-TOLD_TO_END = "stopped by SIGTERM"
 MOST_LETTERS = 200  # of a line that is quoted
 NOTICED = re.compile(r"noticed that process rank (\d+) ")  # how Open MPI's mpirun names the rank that a signal ended
 # How srun says that tasks ended badly: «srun: error: n1: tasks 0,2-3: Killed», «… task 1: Exited with exit code 1».
@@ -25,20 +23,9 @@ def explain_failure(attempt: AttemptFolder, exit_codes: list[int | None]) -> str
     """One line: the rank that failed first and its error; None stands for a rank that still ran."""
     codes = {rank: code for rank, code in enumerate(exit_codes) if code}
     rank = _first_to_fail(attempt, codes)
-    event = _failure(attempt, rank) if codes[rank] == FAILED else None
+    event = failure_of(attempt, rank) if codes[rank] == FAILED else None
     what = explain_exit(codes[rank]) if event is None else f"failed: {event['error']}"
     return f"rank {rank} {what} (log: {attempt.rank_log(rank)})"
-
-
-def first_error(attempt: AttemptFolder, num_ranks: int) -> str | None:
-    """One line: the error of the rank that failed first, where no exit codes are known; None: no rank had one."""
-    codes = {rank: FAILED for rank in range(num_ranks) if _failure(attempt, rank)}
-    if not codes:
-        return None
-    rank = _first_to_fail(attempt, codes)
-    event = _failure(attempt, rank)
-    assert event is not None
-    return f"rank {rank} failed: {event['error']} (log: {attempt.rank_log(rank)})"
 
 
 def lines_with_words(log: Path) -> list[str]:
@@ -52,8 +39,8 @@ def lines_with_words(log: Path) -> list[str]:
 
 def explain_mpirun(attempt: AttemptFolder, num_ranks: int, exit_code: int | None) -> str:
     """One line: the rank that failed first, where only mpirun's own exit code is known; None: it had to be ended."""
-    failures = {rank: event for rank in range(num_ranks) if (event := _failure(attempt, rank))}
-    if any(_is_cause(event) for event in failures.values()):
+    failures = {rank: event for rank in range(num_ranks) if (event := failure_of(attempt, rank))}
+    if any(is_cause(event) for event in failures.values()):
         return first_error(attempt, num_ranks) or ""
     if exit_code == DISK_FULL:  # then words could not be written, but mpirun passes on what a rank ended with
         return f"a rank ended: {explain_exit(DISK_FULL)} (log: {attempt.mpirun_log})"
@@ -76,7 +63,7 @@ def explain_srun(attempt: AttemptFolder, num_ranks: int) -> str | None:
     """One line: the rank that failed first, by srun's words and by the ranks' own; None: neither says anything."""
     ended = [found for line in lines_with_words(attempt.job_log) if (found := TASKS_ENDED.fullmatch(line))]
     killed = [each for each in ended if each["how"] in SIGNALS]
-    has_cause = any(_is_cause(event) for rank in range(num_ranks) if (event := _failure(attempt, rank)))
+    has_cause = any(is_cause(event) for rank in range(num_ranks) if (event := failure_of(attempt, rank)))
     # After a rank's own error srun ends the others: by SIGTERM, at last by SIGKILL.
     if killed and (killed[0] is ended[0] or not has_cause):
         rank = parse_cores(killed[0]["tasks"])[0]
@@ -92,8 +79,8 @@ def _noticed_by_mpirun(attempt: AttemptFolder) -> int | None:
 def _first_to_fail(attempt: AttemptFolder, codes: dict[int, int]) -> int:
     # Killed by a signal, or out of disk space: no peer caused that. An abort may follow from a peer's error.
     killed = [rank for rank, code in codes.items() if (code < 0 and code != -signal.SIGABRT) or code == DISK_FULL]
-    events = {rank: event for rank in codes if (event := _failure(attempt, rank))}
-    own = {rank: event for rank, event in events.items() if _is_cause(event)}
+    events = {rank: event for rank in codes if (event := failure_of(attempt, rank))}
+    own = {rank: event for rank, event in events.items() if is_cause(event)}
     aborted = [rank for rank, code in codes.items() if code == -signal.SIGABRT]
     if killed:
         return killed[0]
@@ -102,21 +89,12 @@ def _first_to_fail(attempt: AttemptFolder, codes: dict[int, int]) -> int:
     return next(iter(aborted or sorted(events, key=lambda rank: float(events[rank]["wall_s"])) or codes))
 
 
-def _is_cause(failure: Event) -> bool:
-    return not any(word in failure["error"] for word in (*LOST_PEER, TOLD_TO_END))
-
-
-def has_begun(attempt: AttemptFolder, rank: int) -> bool:
-    """Whether the rank got as far as having events."""
-    return attempt.rank_events(rank).exists()
-
-
 def _began(attempt: AttemptFolder, rank: int) -> bool:
     """Whether the rank got as far as having events, and did not end well."""
     path = attempt.rank_events(rank)
     return has_begun(attempt, rank) and not any(event["kind"] == "finished" for event in read_events(path)[0])
 
 
-def _failure(attempt: AttemptFolder, rank: int) -> Event | None:
-    events, _ = read_events(attempt.rank_events(rank))
-    return next((event for event in events if event["kind"] == "failed"), None)
+def has_begun(attempt: AttemptFolder, rank: int) -> bool:
+    """Whether the rank got as far as having events."""
+    return attempt.rank_events(rank).exists()

@@ -11,7 +11,9 @@ End = Literal["finished", "failed", "stopped"]
 
 
 def record_end(record: JobRecord, attempt: AttemptFolder, state: End, reason: str | None, **facts: Any) -> None:
-    """exit.json says how the attempt ended, on a full disk too."""
+    """exit.json says how the attempt ended, on a full disk too; what follows the completion record fails no member."""
+    if attempt.done.exists():
+        state, reason = "finished", None
     data = {"state": state, "reason": reason, **facts}
     write_from_reserve(record.folder.reserve("exit"), lambda: write_json(attempt.exit, data))
 

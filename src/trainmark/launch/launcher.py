@@ -87,6 +87,9 @@ def ask_queue(folder: RunFolder) -> QueueAnswer:
 
 def preview_scripts(launcher: Launcher, records: Iterable[JobRecord], most_members: int) -> dict[str, str]:
     """What would be submitted and the scripts of the first members, by file name; of many members no more is made."""
+    records = iter(records)
     first = list(islice(records, max(MOST_SUBMITTED, most_members)))
+    if first[0].config.launch.allocation == "one":  # one script holds them all
+        first += records
     scripts = {each.folder.name_of(each.folder.job_script(each.job.member)): each for each in first[:most_members]}
     return launcher.batch_scripts(first) | {name: launcher.script(record) for name, record in scripts.items()}

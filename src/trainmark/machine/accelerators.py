@@ -40,7 +40,7 @@ def find_accelerators() -> tuple[Accelerator, ...]:
 
 
 def visible_indices(names: dict[int, str], visible: str | None) -> list[int]:
-    """The numbers of the devices that CUDA_VISIBLE_DEVICES names by number or by the begin of a UUID, in its order."""
+    """The numbers of the devices that CUDA_VISIBLE_DEVICES names by number or by a UUID's beginning, in its order."""
     if visible is None:
         return sorted(names)
     found = []

@@ -1,5 +1,6 @@
 """One process at a time works on a run: it claims the folder, and others can see whether it still lives."""
 
+import errno
 import json
 import os
 import secrets
@@ -25,8 +26,11 @@ STALE_S = 120.0  # some heartbeats late: shared storage may show the newest one 
 
 
 def is_being_worked_on(folder: RunFolder) -> bool:
-    """Whether a launcher process runs this run now."""
-    return _holder(folder, folder.newest_claim()) is not None
+    """Whether a launcher process runs this run now; no, where the claim cannot be read."""
+    try:
+        return _holder(folder, folder.newest_claim()) is not None
+    except OSError:
+        return False
 
 
 @contextmanager
@@ -37,6 +41,11 @@ def claimed(folder: RunFolder) -> Iterator[None]:
     except OSError as error:
         if is_disk_full(error):
             raise no_space(folder.path) from error
+        if error.errno in (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK):
+            raise StorageError(
+                f"Run {folder.run_id} cannot be claimed: the file system of {folder.path} has no hard links "
+                f"({error.strerror}). Choose another --runs-dir, or copy the run to one that has them."
+            ) from error
         raise StorageError(
             f"Run {folder.run_id} cannot be claimed: {error.strerror}. Make {folder.path} writable for you, or copy it "
             "to where you can write and resume the copy."

@@ -47,9 +47,9 @@ def estimate_run(config: RunConfig, plan: Plan, site: Site, facts: DataFacts, st
         basis = f"the cost of {config.model} with these settings and data is not tabulated"
         return Estimate(None, None, basis, plan.workers_at_a_time, available)
     worker_bytes = _worker_bytes(config, facts, cost)
-    if site.has_accelerators:
-        basis = "the speed of accelerators is not tabulated"
-        return Estimate(None, worker_bytes, basis, plan.workers_at_a_time, None)
+    if site.has_accelerators or not is_here:
+        what = "accelerators is not tabulated" if site.has_accelerators else "the site's nodes is not known here"
+        return Estimate(None, worker_bytes, f"the speed of {what}", plan.workers_at_a_time, None)
     speed = measured_speed(stored) if stored else assumed_speed(instruction_sets())
     seconds = _seconds(config, plan, facts, cost, speed)
     return Estimate(seconds, worker_bytes, speed.basis, plan.workers_at_a_time, available)

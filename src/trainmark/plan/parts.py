@@ -7,12 +7,11 @@ from trainmark.data.facts import own_facts
 from trainmark.plan.explain import Choices, source_of
 from trainmark.spec.config import RunConfig
 from trainmark.spec.errors import ConfigError
+from trainmark.spec.estimate import STEPS_FOR_SPEED
 from trainmark.spec.registries import DATASETS, MODELS, QUALITIES, TASKS
 from trainmark.spec.registry import closest
 from trainmark.spec.units import show_shape
 from trainmark.spec.workload import WorkloadSize
-
-STEPS_FOR_SPEED = 10  # that the hint to synthetic data offers: a few steps of a large model already take minutes
 
 
 def check_model_settings(config: RunConfig, choices: list[Choices]) -> None:

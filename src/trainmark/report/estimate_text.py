@@ -3,13 +3,12 @@
 from collections.abc import Iterator
 
 from trainmark.spec.config import RunConfig
-from trainmark.spec.estimate import Estimate, Range
+from trainmark.spec.estimate import STEPS_FOR_SPEED, Estimate, Range
 from trainmark.spec.layout import global_batch
 from trainmark.spec.plan import Plan
 from trainmark.spec.units import counted, show_bytes
 
 LONG_S = 3600.0
-STEPS_FOR_SPEED = 10
 UNITS = ((3600.0, "h"), (60.0, "min"), (1.0, "s"))
 
 
@@ -40,8 +39,9 @@ def _memory(estimate: Estimate, worker_bytes: Range) -> str:
 def _smaller(config: RunConfig, plan: Plan) -> str:
     """Settings with which a few steps are trained: enough to measure speed."""
     few = STEPS_FOR_SPEED * global_batch(config.train, plan.workers_per_member)
-    fewer = "" if "path" in config.data or "num_train" not in config.data else f" --set data.num_train={few}"
-    return f"To measure speed alone, {STEPS_FOR_SPEED} steps do: --members {plan.lanes} --set train.epochs=1{fewer}."
+    data = " --set dataset=synthetic" if "path" in config.data else ""
+    settings = f"--members {plan.lanes} --set train.epochs=1{data} --set data.num_train={few}"
+    return f"To measure speed alone, {STEPS_FOR_SPEED} steps do: {settings}."
 
 
 def _does_not_fit(estimate: Estimate) -> str | None:

@@ -80,8 +80,12 @@ def print_results(rows: list[Row], all_ids: list[str], runs_dir: str) -> None:
     """The rows as a table; `all_ids` are those of all stored runs, so that a shortened id still names one run alone."""
     console = result_console()
     if not rows:
-        none = f"None of the {len(all_ids)} runs in {runs_dir} matches." if all_ids else f"No runs in {runs_dir}."
-        console.print(f"{none} Start one with: trainmark run", soft_wrap=True, markup=False)
+        none = f"No runs in {runs_dir}. Start one with: trainmark run"
+        if all_ids:
+            none = (
+                f"None of the {len(all_ids)} runs in {runs_dir} matches. Leave out --workload and --state to see them."
+            )
+        console.print(none, soft_wrap=True, markup=False)
         return
     layouts = list(_layouts(rows, all_ids, console))
     unlimited = console.options.update(max_width=10_000)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 Range = tuple[float, float]  # least, most
+STEPS_FOR_SPEED = 40  # enough to tell warm-up from steady state
 
 
 @dataclass(frozen=True)

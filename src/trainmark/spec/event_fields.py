@@ -1,6 +1,6 @@
 """The fields that readers of events rely on, by kind: a line without them is damaged, whatever JSON it holds."""
 
-from pydantic import BaseModel, ConfigDict, FiniteFloat, ValidationError
+from pydantic import BaseModel, ConfigDict, FiniteFloat, ValidationError, model_validator
 
 
 class Fields(BaseModel):
@@ -64,11 +64,41 @@ class ModelReady(TimedEvent):
     conventions: dict[str, FlopCount]
 
 
+class CeilingRound(Fields):
+    """One round of a ceiling measurement."""
+
+    flops: FiniteFloat
+    over_s: FiniteFloat
+    others_s: FiniteFloat | None
+
+
 class Ceiling(TimedEvent):
-    """Of `ceiling`."""
+    """Of `ceiling`; those of earlier versions have no rounds."""
 
     flops: FiniteFloat
     kernel: str
+    rounds: list[CeilingRound] | None = None
+    cores: int = 0
+    clock_tick_s: FiniteFloat = 0.0
+    unwatched: str | None = None
+
+    @model_validator(mode="after")
+    def _rounds_have_their_cores(self) -> "Ceiling":
+        if self.rounds is not None and not {"cores", "clock_tick_s", "unwatched"} <= self.model_fields_set:
+            raise ValueError("rounds come with cores, clock_tick_s and unwatched")
+        return self
+
+
+class FromCheckpoint(TimedEvent):
+    """Of `resumed` and `checkpoint_damaged`."""
+
+    checkpoint: str
+
+
+class Failed(TimedEvent):
+    """Of `failed`."""
+
+    error: str
 
 
 class StagingStop(TimedEvent):
@@ -187,6 +217,9 @@ FIELDS: dict[str, type[AnyEvent]] = {
     "epoch_stop": EpochStop,
     "evaluation": Evaluation,
     "run_stop": TimedEvent,
+    "resumed": FromCheckpoint,
+    "checkpoint_damaged": FromCheckpoint,
+    "failed": Failed,
     "memory": Memory,
     "usage_start": UsageStart,
     "usage": Usage,

@@ -6,22 +6,22 @@ Beside idle neighbours clocks are higher and caches larger: training could not h
 import sys
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Literal
 
 import torch
 
 from trainmark.machine.ceilings import measure_ceiling
-from trainmark.spec.files import read_json, write_text
+from trainmark.spec.files import write_text
 from trainmark.spec.job_record import JobRecord
-from trainmark.spec.plan import Job, Plan, plan_from_json
+from trainmark.spec.plan import Job, Plan
 from trainmark.spec.run_folder import AttemptFolder, RunFolder
+from trainmark.spec.stored_run import read_choices
 from trainmark.train.end_request import Store
 from trainmark.train.event_log import EventLog
 from trainmark.train.process_group import barrier
 
 AFTER = "trainmark/ceiling_after"
-POLL_S = 0.05
+POLL_S = 0.2
 MOST_PATIENCE_S = 30.0
 PATIENCE_ON_SLURM_S = 3.0  # its launcher reads the events six seconds after the completion record at the latest
 
@@ -45,19 +45,26 @@ def measure_after(
 
     Without `patience_s` it does not look at them. The member is trained: what goes wrong here does not fail it.
     """
+    if not record.config.measure.ceiling:
+        return
     try:
-        plan = plan_from_json(read_json(record.folder.plan))
-        last = max(job.member for job in plan.jobs if job.lane == record.job.lane)
-        if not record.config.measure.ceiling or record.job.member != last:
-            return
-        if patience_s is not None and not _agree(
-            lambda: wait_for_neighbours(record.folder, record.job, attempt, plan, patience_s), rank, store
-        ):
-            return
-        barrier()
-        _measure(record, device, log, "after")
+        if _agree(lambda: _is_due(record, attempt, patience_s), rank, store):
+            barrier()
+            _measure(record, device, log, "after")
     except Exception as error:  # noqa: BLE001  see above
-        sys.stderr.write(f"trainmark: no ceiling was measured after training: {type(error).__name__}: {error}\n")
+        _complain(error)
+
+
+def _is_due(record: JobRecord, attempt: AttemptFolder, patience_s: float | None) -> bool:
+    """Whether this member is the last of its lane, and its neighbours are still busy; decided by rank 0 alone."""
+    _, plan = read_choices(record.folder)
+    if record.job.member != max(job.member for job in plan.jobs if job.lane == record.job.lane):
+        return False
+    return patience_s is None or wait_for_neighbours(record.folder, record.job, attempt, plan, patience_s)
+
+
+def _complain(error: Exception) -> None:
+    sys.stderr.write(f"trainmark: no ceiling was measured after training: {type(error).__name__}: {error}\n")
 
 
 def _measure(record: JobRecord, device: torch.device, log: EventLog, phase: Literal["before", "after"]) -> None:
@@ -77,8 +84,10 @@ def _agree(decide: Callable[[], bool], rank: int, store: Store | None) -> bool:
         assert store is not None
         return store.get(AFTER) == b"yes"
     is_so = False
-    with suppress(OSError):  # a full disk; the others must hear of the decision all the same
+    try:
         is_so = decide()
+    except Exception as error:  # noqa: BLE001  a full disk, a damaged plan; the others must hear of it all the same
+        _complain(error)
     if store is not None:
         store.set(AFTER, "yes" if is_so else "no")
     return is_so
@@ -93,11 +102,14 @@ def patience_of(record: JobRecord, training_s: float) -> float:
 
 def wait_for_neighbours(folder: RunFolder, job: Job, attempt: AttemptFolder, plan: Plan, patience_s: float) -> bool:
     """Whether all other lanes of the member's nodes are busy: have ended training as well, or still train by then."""
-    others = {each.lane for each in plan.jobs if each.lane != job.lane and set(each.nodes) & set(job.nodes)}
+    others: dict[int, list[int]] = {}
+    for each in plan.jobs:
+        if each.lane != job.lane and set(each.nodes) & set(job.nodes):
+            others.setdefault(each.lane, []).append(each.member)
     until_s = time.time() + patience_s
     write_text(attempt.trained, repr(until_s))
     while True:
-        states = {_state_of(folder, [each.member for each in plan.jobs if each.lane == lane]) for lane in others}
+        states = {_state_of(folder, members) for members in others.values()}
         if "idle" in states:
             return False
         if "training" not in states or time.time() > until_s:
@@ -107,10 +119,10 @@ def wait_for_neighbours(folder: RunFolder, job: Job, attempt: AttemptFolder, pla
 
 def _state_of(folder: RunFolder, members: list[int]) -> Literal["training", "trained", "idle"]:
     """What a lane does; "trained" ones wait for their neighbours."""
-    started = [member for member in members if folder.num_attempts(member) > 0]
-    if not started:
+    newest = next(((member, number) for member in reversed(members) if (number := folder.num_attempts(member))), None)
+    if newest is None:
         return "idle"
-    attempt = folder.attempt(started[-1], folder.num_attempts(started[-1]))
+    attempt = folder.attempt(*newest)
     try:
         return "trained" if time.time() <= float(attempt.trained.read_text()) else "idle"
     except (FileNotFoundError, ValueError):

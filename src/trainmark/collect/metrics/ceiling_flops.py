@@ -1,5 +1,6 @@
 """What the cores or accelerators in use can do: the best of several kernels, before and after training."""
 
+import statistics
 from collections import Counter
 from typing import Any
 
@@ -11,7 +12,7 @@ from trainmark.spec.result import Better, Metric, unavailable
 UNIT = "FLOP/s"
 BETTER: Better = "neither"
 REPORT = "one of the two figures is wrong, please report it"
-FEWEST_ROUNDS = 6  # slowest to fastest of n covers their median with probability 1 − 2^(1−n)
+FEWEST_ROUNDS = 6  # of which the median and the fastest bound what the cores can do: single slow rounds do not count
 
 
 def compute(measured: Measured) -> Metric:
@@ -21,13 +22,13 @@ def compute(measured: Measured) -> Metric:
     found = read_measurements(measured)
     wanted = {(member.job.lane, rank.rank) for member in measured.members for rank in member.job.ranks}
     if wanted - found.keys():
-        return unavailable(UNIT, BETTER, "not on every lane a member came so far as to measure the ceiling")
+        return unavailable(UNIT, BETTER, "not measured on every lane: a member failed before it could")
     trusted = {place: _trusted(found[place]) for place in wanted}
     disturbed = [place for place in sorted(wanted) if not trusted[place]]
     if disturbed:
         return unavailable(UNIT, BETTER, _why_disturbed(found[disturbed[0]]))
-    most, least = (sum(end(flops) for flops in trusted.values()) for end in (max, min))
-    speed = flops_steady.compute(measured).value
+    most, usual = (sum(of(flops) for flops in trusted.values()) for of in (max, statistics.median))
+    speed = flops_steady.compute(measured).value if all(each.epochs for each in measured.finished) else None
     if speed is not None and speed > most:
         return unavailable(UNIT, BETTER, f"training ran at {speed / most:.0%} of the measured ceiling: {REPORT}")
     has_interval = min(len(flops) for flops in trusted.values()) >= FEWEST_ROUNDS
@@ -36,7 +37,7 @@ def compute(measured: Measured) -> Metric:
         unit=UNIT,
         better=BETTER,
         status="measured",
-        ci95=(least, most) if has_interval else None,
+        ci95=(usual, most) if has_interval else None,
         n=sum(len(flops) for flops in trusted.values()),
         samples_ref=measured.samples_ref,
         detail=_detail(measured, [each for place in sorted(wanted) for each in found[place]]),
@@ -53,7 +54,7 @@ def _why_disturbed(measurements: list[Measurement]) -> str:
     when = " and ".join(sorted({each.phase for each in measurements}, reverse=True))
     most = max(each.most_of_others for each in measurements)
     return (
-        f"other processes took {most:.2g} core(s) of member {first.member} rank {first.rank} while the ceiling was "
+        f"other processes took {most:.2g} cores of member {first.member} rank {first.rank} while the ceiling was "
         f"measured {when} training. Measure on a quieter machine."
     )
 

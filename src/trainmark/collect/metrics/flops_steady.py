@@ -11,6 +11,7 @@ from trainmark.spec.result import Better, Metric, unavailable
 
 UNIT = "FLOP/s"
 BETTER: Better = "higher"
+NEEDS = "epochs"  # which tell the cost of warm-up
 
 
 def compute(measured: Measured) -> Metric:

@@ -14,6 +14,9 @@ from trainmark.spec.queue import QueueState
 from trainmark.spec.run_folder import AttemptFolder
 
 LAST_EVENT_BYTES = 256
+# After the completion record ranks wait for neighbours, then time each kernel once more (train/ceiling.py).
+NEIGHBOURS_S = 10.0
+KERNELS = 16
 
 
 @dataclass
@@ -50,11 +53,19 @@ class Underway:
         """Whether the member left all its records, or its job is gone and will not leave more."""
         if self.attempt.done.exists():
             self.done_since_s = self.done_since_s or time.monotonic()
-            return self._is_all_to_be_seen() or _is_long_ago(self.done_since_s)
+            return self._is_all_to_be_seen() or self._is_late(self.done_since_s)
         if self.gone_since_s is None:
             return False
         look_afresh(self.attempt.path)
         return _is_long_ago(self.gone_since_s) and not self.attempt.done.exists()
+
+    def _is_late(self, done_since_s: float) -> bool:
+        """Whether nothing more is to come: the job is gone, or its ranks had time to measure the ceiling once more."""
+        if self.gone_since_s is not None and _is_long_ago(self.gone_since_s):
+            return True
+        measure = self.record.config.measure
+        after_s = NEIGHBOURS_S + KERNELS * measure.ceiling_seconds if measure.ceiling else 0.0
+        return _is_long_ago(done_since_s + after_s)
 
     def _is_all_to_be_seen(self) -> bool:
         """Whether what the ranks wrote on other nodes, before the completion record, has arrived here too."""
