@@ -108,7 +108,7 @@ def preview(prepared: Prepared, most_members: int) -> dict[str, str]:
 
 def train(config: RunConfig, plan: Plan, site: Site, folder: RunFolder, launcher: Launcher, watch: Watch) -> Result:
     """Every member that is missing has been tried again, and the Result is stored, on a full disk too."""
-    with claimed(folder):
+    with stoppable(outcome_of_stop(folder.path, jobs_go_on=launcher.outlives_us)), claimed(folder):
         try:
             launch(config, plan, site, folder, launcher, watch)
         except OSError as error:
@@ -125,8 +125,7 @@ def launch(config: RunConfig, plan: Plan, site: Site, folder: RunFolder, launche
     keep_reserve(folder.reserve("result"))
     missing = _missing(folder, config, plan, site)
     reader = ProgressReader(folder, config, plan)
-    with stoppable(outcome_of_stop(folder.path, jobs_go_on=launcher.outlives_us)):
-        run_jobs(launcher, missing, lambda: watch(folder, lambda: mark_queued(reader.read(), launcher.seen())))
+    run_jobs(launcher, missing, lambda: watch(folder, lambda: mark_queued(reader.read(), launcher.seen())))
 
 
 def status(folder: RunFolder) -> tuple[list[MemberProgress], str | None]:

@@ -151,6 +151,22 @@ def test_bad_input_gets_one_line_and_exit_code_2(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        ("run --members two", "--members must be a whole number, but got 'two'. See: trainmark run --help"),
+        ("score --minutes nan", "--minutes must be at least 0, but got 'nan'. See: trainmark score --help"),
+        ("run --nope", "No such option: --nope. See: trainmark run --help"),
+        ("nope", "No such command 'nope'. See: trainmark --help"),
+        ("run resnet50", "'resnet50' is a model, not a workload. Choose --set model=resnet50-v1.5; workloads:"),
+    ],
+)
+def test_wrong_usage_is_one_line_in_our_own_words(warm_trainmark: Command, arguments: str, line: str) -> None:
+    done = warm_trainmark(*arguments.split())
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert done.stderr.startswith(f"trainmark: {line}")
+
+
 def test_the_version_needs_no_command(trainmark: Command) -> None:
     assert trainmark("--version").stdout == f"{__version__}\n"
 

@@ -37,7 +37,7 @@ def write_claim(folder: RunFolder, number: int, claim: dict[str, Any]) -> None:
 
 def gone_process() -> dict[str, Any]:
     """This process, as if its number were used again."""
-    return {**claims.this_process(), "created_s": 0.0}
+    return {**claims.this_process(), "created_s": 0.0, "start_ticks": 0}
 
 
 def test_a_claim_of_another_host_holds_while_it_is_kept_fresh(tmp_path: Path) -> None:

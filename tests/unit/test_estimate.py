@@ -64,8 +64,8 @@ def test_a_run_of_hours_says_how_a_few_steps_are_measured_instead() -> None:
     found, lines = estimate(R50, StoredSpeed("before", 100e9, 0.2))
     assert found.seconds is not None and found.seconds[1] > 3600
     assert lines[2] == (
-        "! This may take longer than an hour. To measure speed alone, 10 steps do: "
-        "--members 2 --set train.epochs=1 --set data.num_train=320."
+        "! This may take longer than an hour. To measure speed alone, 40 steps do: "
+        "--members 2 --set train.epochs=1 --set data.num_train=1280."
     )
 
 
@@ -83,7 +83,8 @@ def test_what_is_not_tabulated_is_unknown_and_says_why() -> None:
     assert (odd.seconds, odd.worker_bytes) == (None, None)
     assert lines == [
         "estimated time: unknown until the first steps "
-        "(the cost of resnet-tiny with these settings and data is not tabulated)"
+        "(the cost of resnet-tiny with these settings and data is not tabulated)",
+        "estimated memory: unknown",
     ]
     gpu = Site(name="g", groups=(NodeGroup(slots=(Slot(cores=(0,), accelerator=0),)),))
     on_gpu, lines = estimate("train.compiler=none", None, gpu)

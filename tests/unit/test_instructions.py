@@ -6,7 +6,13 @@ from pathlib import Path
 import pytest
 
 from trainmark.machine import instructions
-from trainmark.machine.instructions import fast_formats, has_broken_amx, has_fast, keep_off_broken_amx
+from trainmark.machine.instructions import (
+    fast_formats,
+    has_broken_amx,
+    has_fast,
+    keep_compiled_code_apart,
+    keep_off_broken_amx,
+)
 
 ZEN3 = "flags\t\t: fpu sse4_2 fma avx avx2 f16c sha_ni\n"
 ICE_LAKE = "processor\t: 0\nflags\t\t: avx2 f16c avx512f avx512vl avx512_vnni avx512_vpopcntdq\n"
@@ -71,3 +77,19 @@ def test_onednn_stays_below_broken_amx_and_below_a_users_own_limit(
         monkeypatch.delenv("ONEDNN_MAX_CPU_ISA")
     keep_off_broken_amx()
     assert os.environ["ONEDNN_MAX_CPU_ISA"] == expected
+
+
+@pytest.mark.parametrize(
+    ("capability", "chosen", "ends_with"),
+    [(None, None, ""), ("avx2", None, "_avx2"), ("../x", None, "_x"), ("avx2", "/mine", "/mine")],
+)
+def test_compiled_code_is_cached_apart_for_each_capability_that_torch_is_held_to(
+    capability: str | None, chosen: str | None, ends_with: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("ATEN_CPU_CAPABILITY", capability), ("TORCHINDUCTOR_CACHE_DIR", chosen)):
+        monkeypatch.setenv(name, value or "")
+        if value is None:
+            monkeypatch.delenv(name)
+    keep_compiled_code_apart()
+    assert os.environ.get("TORCHINDUCTOR_CACHE_DIR", "").endswith(ends_with)
+    assert ("TORCHINDUCTOR_CACHE_DIR" in os.environ) is (ends_with != "")

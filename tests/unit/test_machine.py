@@ -97,7 +97,12 @@ def test_cores_that_do_not_exist_are_refused() -> None:
 def test_a_process_is_known_by_more_than_its_number() -> None:
     me = this_process()
     assert is_alive(me)
-    assert not is_alive({**me, "created_s": me["created_s"] - 1000})
+    assert is_alive({**me, "created_s": me["created_s"] - 1000})  # the clock was set; ticks since boot do not move
+    assert not is_alive({**me, "start_ticks": me["start_ticks"] - 1})
+    assert not is_alive({**me, "boot_id": "of another boot"})
+    earlier = {name: value for name, value in me.items() if name not in ("start_ticks", "boot_id")}
+    assert is_alive(earlier)
+    assert not is_alive({**earlier, "created_s": me["created_s"] - 1000})
     assert not is_alive({**me, "pid": 2**22 - 3})
 
 

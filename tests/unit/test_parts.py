@@ -100,7 +100,7 @@ def test_a_full_workload_without_data_is_offered_a_run_for_speed_that_ends() -> 
     offered = "--set dataset=synthetic --set data.num_train=320 --set train.epochs=1"  # 40 steps of eight images
     assert offered in str(error.value)
     config = resolve("workload=extreme-weather", "size=full", *offered.replace("--set ", "").split())
-    assert (config.data["num_train"], config.train.epochs) == (80, 1)
+    assert (config.data["num_train"], config.train.epochs) == (320, 1)
 
 
 @pytest.mark.parametrize(

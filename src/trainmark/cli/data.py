@@ -34,6 +34,7 @@ def make(
     from trainmark.cli.output import print_json, say_making
     from trainmark.data.folders import make_into
     from trainmark.plan.dataset import find_stored_dataset, note_of_size
+    from trainmark.spec.registries import WORKLOADS
 
     dataset = find_stored_dataset(name, size, setting or [])
     make_into(dataset, folder, say_making())
@@ -44,7 +45,8 @@ def make(
     else:
         typer.echo(f"{made['train']:,} training and {made['eval']:,} evaluation samples in {folder}")
         _say_note(note)
-        typer.echo(f"Next: trainmark run … --set data.path={folder}")
+        chosen = f"{name} --size {size}" if name in WORKLOADS else f"--set dataset={name}"
+        typer.echo(f"Next: trainmark run {chosen} --set data.path={folder}")
 
 
 @data.command("check")

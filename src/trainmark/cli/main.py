@@ -23,7 +23,7 @@ from trainmark.cli import (
     show,
     status,
 )
-from trainmark.spec.errors import EXIT_RUN_FAILED, TrainmarkError, on_one_line
+from trainmark.spec.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED, EXIT_WRONG_INPUT, TrainmarkError, on_one_line
 
 app = typer.Typer(
     name="trainmark",
@@ -75,11 +75,29 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):  # a terminal that knows only ASCII shows ? for ×
             stream.reconfigure(errors="replace")
     try:
-        app()
+        # By itself typer would print usage errors, on several lines and in pydantic's words.
+        code = app(prog_name="trainmark", standalone_mode=False)
     except TrainmarkError as error:
         _fail(str(error), error.exit_code)
+    except typer.Abort:
+        _fail("Interrupted.", EXIT_INTERRUPTED)
+    except BrokenPipeError:  # whoever read our output has closed it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(EXIT_RUN_FAILED)
     except OSError as error:
         _fail(f"{error.strerror or error}: {error.filename or 'a file or device'}.", EXIT_RUN_FAILED)
+    except Exception as error:
+        if not hasattr(error, "format_message"):  # by which typer's usage errors are known, in all its versions
+            raise
+        from trainmark.cli.usage import explain_usage
+
+        message = explain_usage(error)
+        if message.startswith("Usage:"):  # it was called without a command
+            sys.stderr.write(f"{message}\n")
+            sys.exit(EXIT_WRONG_INPUT)
+        _fail(message, EXIT_WRONG_INPUT)
+    else:
+        sys.exit(code if isinstance(code, int) else 0)
 
 
 def _fail(message: str, code: int) -> None:

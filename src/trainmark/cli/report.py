@@ -57,6 +57,8 @@ def _page_path(output: Path | None, folders: "list[RunFolder]") -> Path:
         return folders[0].path / "report.html"
     if output.suffix.lower() not in (".html", ".htm") or output.is_dir():
         raise ConfigError(f"-o {output} does not name an HTML file. Choose a name that ends in .html.")
+    if not output.resolve().parent.is_dir():
+        raise ConfigError(f"-o {output} is in a folder that does not exist. Make the folder, or choose another.")
     return output.resolve()
 
 

@@ -33,7 +33,7 @@ def score(
     from trainmark.report.console import result_console
     from trainmark.spec.units import with_prefix
 
-    for name, value in {"minutes": minutes, "target": target}.items():
+    for name, value in {"epochs": epochs, "minutes": minutes, "target": target}.items():
         if value <= 0:
             raise ConfigError(f"--{name} must be more than 0, but got {value:g}. Give the measured figure.")
     check_same_scale(quality, target)
@@ -49,8 +49,8 @@ def score(
         return
     console = result_console()
     console.print(f"FLOPS   {with_prefix(flops, 'FLOPS')}")
-    weight = f"({quality:g} / {target:g})^{exponent:g} = {coefficient:.4g}"
-    console.print(f"VFLOPS  {with_prefix(vflops, 'FLOPS')}  = FLOPS × {weight}")
+    weight = f"({quality:g} / {target:g})^{exponent:g} = × {coefficient:.4g}"
+    console.print(f"VFLOPS  {with_prefix(vflops, 'FLOPS')}  FLOPS × {weight}")
 
 
 def check_same_scale(quality: float, target: float) -> None:

@@ -3,20 +3,23 @@
 from collections.abc import Callable
 from typing import Any
 
-from trainmark.collect.ceiling_rounds import cores_in_use, read_measurements
+from trainmark.collect.ceiling_rounds import cores_in_use
 from trainmark.collect.damage import one_line
 from trainmark.collect.measured import Measured, Member
-from trainmark.collect.metrics.ceiling_flops import REPORT
+from trainmark.collect.speed_warnings import (
+    above_ceiling,
+    disturbed_ceiling,
+    name_members,
+    others_on_cores,
+    warm_up_in_flops,
+)
 from trainmark.collect.steady_state import FEWEST_STEPS
-from trainmark.collect.warm_up import NEGLIGIBLE
 from trainmark.machine.instructions import ISA_BELOW_AMX
 from trainmark.spec.plan import plan_figures
 from trainmark.spec.plan_text import advise_on_idle
 from trainmark.spec.result import Metric
-from trainmark.spec.units import counted, show_duration
+from trainmark.spec.units import counted
 from trainmark.workloads.narrow_convolutions import BLOCK_CHANNELS, narrow_channels
-
-MOST_OF_OTHERS = 0.1  # of the time of a member's cores; below it are the system's own tasks and the kernel's ticks
 
 
 def find_warnings(
@@ -25,7 +28,7 @@ def find_warnings(
     """One line each, with the next step where there is one; `data` is what was known of them when the run began."""
     checks: dict[str, Callable[[], list[str]]] = {
         "the data": lambda: _other_data(measured, data),
-        "failed members": lambda: _failed_members(measured),
+        "failed members": lambda: _failedname_members(measured),
         "damaged events": lambda: _torn(measured),
         "restarted members": lambda: _restarted(measured),
         "checkpoints": lambda: _damaged_checkpoints(measured),
@@ -40,10 +43,10 @@ def find_warnings(
         "fingerprints of the data": lambda: _fingerprints(measured),
         "the members' places": lambda: _unlike_places(measured),
         "staging": lambda: _not_staged(measured, metrics),
-        "warm-up": lambda: _warm_up_in_flops(metrics),
-        "the ceiling": lambda: _above_ceiling(metrics),
-        "load during the ceiling": lambda: _disturbed_ceiling(measured),
-        "other processes": lambda: _others_on_cores(metrics),
+        "warm-up": lambda: warm_up_in_flops(metrics),
+        "the ceiling": lambda: above_ceiling(metrics),
+        "load during the ceiling": lambda: disturbed_ceiling(measured),
+        "other processes": lambda: others_on_cores(metrics),
         "the bootstraps": lambda: _bootstrap(audit),
         "idle slots": lambda: _idle(measured),
         "lanes side by side": lambda: _lanes_not_side_by_side(measured),
@@ -69,7 +72,7 @@ def _other_data(measured: Measured, data: dict[str, Any]) -> list[str]:
     ]
 
 
-def _failed_members(measured: Measured) -> list[str]:
+def _failedname_members(measured: Measured) -> list[str]:
     return [
         f"member {member.job.member} {member.state}: {member.reason}"
         for member in measured.members
@@ -174,19 +177,15 @@ def _unsettled(measured: Measured) -> list[str]:
     found = []
     if short:
         found.append(
-            f"{_members(short)} made fewer than {FEWEST_STEPS} steps, too few to tell warm-up from steady "
+            f"{name_members(short)} made fewer than {FEWEST_STEPS} steps, too few to tell warm-up from steady "
             "state. Train longer (--set train.epochs=…)."
         )
     if drifting:
         found.append(
-            f"step times of {_members(drifting)} never settled; throughput is a mean over a drifting run. "
+            f"step times of {name_members(drifting)} never settled; throughput is a mean over a drifting run. "
             "Train longer (--set train.epochs=…) or on a quieter machine."
         )
     return found
-
-
-def _members(numbers: list[str]) -> str:
-    return f"member{'s' * (len(numbers) > 1)} {', '.join(numbers)}"
 
 
 def _oversubscribed(measured: Measured) -> list[str]:
@@ -216,62 +215,6 @@ def _not_staged(measured: Measured, metrics: dict[str, Metric]) -> list[str]:
     metric = metrics["staging_time_s"]
     is_missing = measured.config.launch.stage != "none" and measured.finished and metric.value is None
     return [f"launch.stage is {measured.config.launch.stage}, but {metric.reason}"] if is_missing else []
-
-
-def _warm_up_in_flops(metrics: dict[str, Metric]) -> list[str]:
-    found = metrics["flops_steady"].detail
-    if found is None or abs(1 - found["whole_training_share"]) <= NEGLIGIBLE:
-        return []
-    share = found["whole_training_share"]
-    if share > 1:
-        return [f"FLOPS over the whole training are {share - 1:.0%} above those of settled steps: steps became slower"]
-    text = f"FLOPS over the whole training are {1 - share:.0%} below those of settled steps"
-    epochs = found["epochs_until_negligible"]
-    if epochs is None:
-        return [f"{text}: {show_duration(found['between_steps_s'])} of each epoch pass between steps"]
-    lasts_s = found["warmup_s"] + epochs * (found["epoch_s"] + found["between_steps_s"])
-    return [
-        f"{text}: warm-up took {show_duration(found['warmup_s'])} of {show_duration(found['training_s'])}. They agree "
-        f"within {NEGLIGIBLE:.0%} after about {show_duration(lasts_s)} of training: --set train.epochs={epochs}"
-    ]
-
-
-def _above_ceiling(metrics: dict[str, Metric]) -> list[str]:
-    reason = metrics["ceiling_flops"].reason or ""
-    return [reason] if REPORT in reason else []
-
-
-def _disturbed_ceiling(measured: Measured) -> list[str]:
-    if not measured.config.measure.ceiling:
-        return []
-    found = [each for of_rank in read_measurements(measured).values() for each in of_rank]
-    disturbed = [each for each in found if each.is_disturbed]
-    if not disturbed:
-        return []
-    members = _members([str(member) for member in sorted({each.member for each in disturbed})])
-    when = " and ".join(sorted({each.phase for each in disturbed}, reverse=True))
-    rounds = [one for each in found for one in each.rounds]
-    return [
-        f"other processes took up to {max(each.most_of_others for each in disturbed):.2g} cores of {members} "
-        f"while the ceiling was measured {when} training; {sum(one.is_disturbed for one in rounds)} of {len(rounds)} "
-        "rounds were left out. Measure on a quieter machine."
-    ]
-
-
-def _others_on_cores(metrics: dict[str, Metric]) -> list[str]:
-    nodes = (metrics["cpu_utilisation"].detail or {}).get("nodes", [])
-    others: dict[int, float] = {}  # of each member, on the node where it was most
-    for node in nodes:
-        if node["total"] is not None:
-            share = node["total"] - node["own"] + node["steal"]
-            others[node["member"]] = max(share, others.get(node["member"], 0.0))
-    disturbed = [str(member) for member, share in others.items() if share > MOST_OF_OTHERS]
-    if not disturbed:
-        return []
-    return [
-        f"other processes took up to {max(others.values()):.0%} of the time of the cores of {_members(disturbed)}. "
-        "Measure on a quieter machine, or give members cores of their own."
-    ]
 
 
 def _bootstrap(audit: dict[str, Any]) -> list[str]:

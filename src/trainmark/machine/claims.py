@@ -108,7 +108,8 @@ def _holder(folder: RunFolder, number: int) -> dict[str, Any] | None:
             return None
         if holder["host"] == socket.gethostname():
             return holder if is_alive(holder) else None
-        is_fresh = _now_of_storage(folder) - folder.claim(number).stat().st_mtime < STALE_S
+        # A time far ahead is no heartbeat either: a clock was wrong, or the file came from elsewhere.
+        is_fresh = abs(_now_of_storage(folder) - folder.claim(number).stat().st_mtime) < STALE_S
         return holder if is_fresh else None
     except (FileNotFoundError, ValueError, LookupError, TypeError, AttributeError):  # none, ended, or damaged
         return None
@@ -137,4 +138,9 @@ def stop_worker(folder: RunFolder) -> bool:
     deadline = time.monotonic() + STOP_PATIENCE_S
     while is_alive(holder) and time.monotonic() < deadline:
         time.sleep(0.05)
+    if is_alive(holder):
+        raise RunFailedError(
+            f"Process {holder['pid']} was asked to end and still runs after {STOP_PATIENCE_S:.0f} s. Look at it with: "
+            f"ps -o stat,wchan,cmd -p {holder['pid']}; a stopped one (T) goes on with kill -CONT."
+        )
     return True

@@ -1,6 +1,7 @@
 """Which short number formats a CPU computes in hardware, and which instructions libraries must keep away from."""
 
 import os
+import tempfile
 from pathlib import Path
 from typing import Literal
 
@@ -47,6 +48,16 @@ def keep_off_broken_amx() -> None:
         return
     if is_broken:
         os.environ.setdefault("ONEDNN_MAX_CPU_ISA", ISA_BELOW_AMX)
+
+
+def keep_compiled_code_apart() -> None:
+    """Code that inductor compiled for one instruction set is not loaded for another; to be called before torch loads.
+
+    Its cache does not heed ATEN_CPU_CAPABILITY: kernels compiled with AVX-512 gave NaN with AVX2. A set folder stays.
+    """
+    if capability := os.environ.get("ATEN_CPU_CAPABILITY"):
+        folder = f"torchinductor_{os.getuid()}_{''.join(filter(str.isalnum, capability))}"
+        os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(Path(tempfile.gettempdir()) / folder))
 
 
 def has_broken_amx(cpuinfo: str) -> bool:

@@ -1,5 +1,6 @@
 """How long a run may take and how much memory its workers may need, before anything is measured: as ranges."""
 
+import math
 from typing import NamedTuple
 
 import psutil
@@ -9,6 +10,7 @@ from trainmark.spec.config import RunConfig
 from trainmark.spec.estimate import Estimate, Range, StoredSpeed
 from trainmark.spec.layout import SPLITTING, global_batch
 from trainmark.spec.plan import Plan
+from trainmark.spec.registries import DATASETS
 from trainmark.spec.site import Site
 from trainmark.spec.units import with_prefix
 from trainmark.spec.workload import DataFacts
@@ -28,6 +30,7 @@ EVALUATED = 0.15  # of a sample's activations are there at a time where nothing 
 HALF_BYTES = ("bf16-mixed", "fp16-mixed", "fp16")  # of activations, against fp32
 OPTIMIZER_STATES = {"adam": 2, "adamw": 2, "lamb": 2}
 OUT_OF_BAG = 0.37
+SAMPLE_BYTES = (1.0, 5.0)  # per value of data that are held in memory: as bytes, or as floats beside them
 
 
 class Speed(NamedTuple):
@@ -103,4 +106,8 @@ def _worker_bytes(config: RunConfig, facts: DataFacts, cost: Cost) -> Range:
     weights = 4 * cost.parameters * states / stages
     evaluated = EVALUATED * cost.activation_bytes * min(config.evaluate.batch_size, facts.num_eval or 0)
     least, most = (weights + max(share * kept, evaluated) for share in ACTIVATIONS)
-    return PROCESS_BYTES[0] + least, PROCESS_BYTES[1] + most
+    values = ((facts.num_train or 0) + (facts.num_eval or 0)) * math.prod(facts.sample_shape or ())
+    kind = DATASETS.load(config.dataset)
+    is_held = not hasattr(kind, "make") and not getattr(kind, "is_synthetic", False)  # in memory, by each worker
+    held = [SAMPLE_BYTES[end] * values * is_held for end in (0, 1)]
+    return PROCESS_BYTES[0] + least + held[0], PROCESS_BYTES[1] + most + held[1]

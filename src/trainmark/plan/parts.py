@@ -71,7 +71,7 @@ def check_target(config: RunConfig, choices: list[Choices]) -> None:
     if best is None or target <= best:
         return
     where = source_of(("evaluate", "target_quality"), choices)
-    is_percent = best == 1 and target <= 100
+    is_percent = best == 1 and 2 <= target <= 100
     raise ConfigError(
         f"{where}: 'evaluate.target_quality' is wrong: {config.quality} is at most {best:g}, but got {target:g}; "
         f"{f'write {target / 100:g} for {target:g} %' if is_percent else 'choose one that can be reached'}."

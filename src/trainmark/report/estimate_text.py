@@ -9,18 +9,17 @@ from trainmark.spec.plan import Plan
 from trainmark.spec.units import counted, show_bytes
 
 LONG_S = 3600.0
-UNITS = ((3600.0, "h"), (60.0, "min"), (1.0, "s"))
+UNITS = ((86_400.0, "days"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
 
 
 def estimate_lines(estimate: Estimate, config: RunConfig, plan: Plan) -> Iterator[str]:
     """Time and memory, each as a range; then what to choose where a run would take long or not fit."""
     yield f"estimated time: {_time(estimate)}"
-    if estimate.worker_bytes is not None:
-        yield f"estimated memory: {_memory(estimate, estimate.worker_bytes)}"
+    yield f"estimated memory: {_memory(estimate, estimate.worker_bytes) if estimate.worker_bytes else 'unknown'}"
     if estimate.seconds is not None and estimate.seconds[1] > LONG_S:
         yield f"! This may take longer than an hour. {_smaller(config, plan)}"
     if warning := _does_not_fit(estimate):
-        yield f"! {warning} Choose a smaller --set train.batch_size, or fewer --members at a time."
+        yield f"! {warning} Choose a smaller --set train.batch_size."
 
 
 def _time(estimate: Estimate) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 from rich.table import Table
 
 from trainmark.report.console import result_console
-from trainmark.spec.units import show_bytes, show_cores, with_prefix
+from trainmark.spec.units import counted, show_bytes, show_cores, with_prefix
 
 
 def _load(ceiling: dict[str, Any]) -> str:
@@ -13,7 +13,7 @@ def _load(ceiling: dict[str, Any]) -> str:
     if ceiling["unwatched"] is not None:
         return f"not watched: {ceiling['unwatched']}"
     over_s, others_s = (sum(each[name] for each in ceiling["rounds"]) for name in ("over_s", "others_s"))
-    return f"{others_s / over_s:.2f} of {ceiling['cores']} core(s)"
+    return f"{others_s / over_s:.2f} of {counted(ceiling['cores'], 'core')}"
 
 
 def print_machine(data: dict[str, Any]) -> None:
@@ -24,7 +24,8 @@ def print_machine(data: dict[str, Any]) -> None:
     table.add_row(
         "processor", f"{machine['cpu']} ({machine['architecture']}; {', '.join(machine['instruction_sets'])})"
     )
-    table.add_row("cores", f"{machine['cores']} in NUMA domains {' | '.join(machine['numa_domains'])}")
+    domains = machine["numa_domains"]
+    table.add_row("cores", f"{machine['cores']} in {counted(len(domains), 'NUMA domain')}: {' | '.join(domains)}")
     table.add_row("memory", show_bytes(machine["memory_bytes"]))
     table.add_row("accelerators", ", ".join(a["name"] for a in machine["accelerators"]) or "none")
     for group in data["site"]["groups"]:

@@ -72,7 +72,11 @@ def print_result(result: Result, console: Console) -> None:
 
 def head_lines(result: Result) -> list[str]:
     """Which run of what, at which scale and where, and what each member trains."""
-    so_far = "; figures are of what was measured so far" if result.state == "unfinished" else ""
+    so_far = ""
+    if result.state == "unfinished":
+        is_running = any(member.state in ("running", "queued") for member in result.members)
+        how = "running" if is_running else f"stopped; go on with: trainmark resume {result.run_id}"
+        so_far = f" ({how}); figures so far"
     cpu = result.machine.get("cpu", "an unknown machine")
     lines = [
         f"{result.workload} ({result.size}), run {result.run_id}: {result.state}{so_far}",

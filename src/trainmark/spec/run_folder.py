@@ -17,10 +17,16 @@ def is_named(run_id: str, name: str) -> bool:
     return run_id.startswith(name) or (bool(first) and run_id.startswith(first) and run_id.endswith(f"-{last}"))
 
 
+def _numbers_in(folder: Path) -> list[int]:
+    """The numbers of records such as 0001.json; other files are passed over."""
+    stems = [path.stem for path in folder.glob("*.json")]
+    return [int(stem) for stem in stems if stem.isascii() and stem.isdigit()]
+
+
 def _names_in(folder: Path) -> list[str]:
     """Names of attempts; a run may have thousands of members without any, and this is asked at every look."""
     try:
-        return [path.name for path in folder.iterdir() if path.name.startswith("attempt-")]
+        return [path.name for path in folder.iterdir() if path.name.startswith("attempt-") and path.is_dir()]
     except (FileNotFoundError, NotADirectoryError):
         return []
 
@@ -182,7 +188,7 @@ class RunFolder:
 
     def newest_claim(self) -> int:
         """The number of the newest claim; 0 where there was none."""
-        return max((int(path.stem) for path in (self.path / "claims").glob("[0-9]*.json")), default=0)
+        return max(_numbers_in(self.path / "claims"), default=0)
 
     def reserve(self, what: str) -> Path:
         """Space kept back so that the end of a run ("exit", "result") can still be written on a full disk."""
@@ -237,7 +243,7 @@ class RunFolder:
 
     def submission_numbers(self) -> list[int]:
         """All submissions of the run, oldest first."""
-        return sorted(int(path.stem) for path in (self.path / "submissions").glob("[0-9]*.json"))
+        return sorted(_numbers_in(self.path / "submissions"))
 
     def attempt(self, member: int, attempt: int) -> AttemptFolder:
         """The folder of one try at a member; attempts count from 1."""
@@ -248,4 +254,4 @@ class RunFolder:
         """The number of the newest try at a member; 0 where there was none."""
         folders = (self.job(member), self.path / "events" / member_name(member))
         found = [name.removeprefix("attempt-") for folder in folders for name in _names_in(folder)]
-        return max((int(number) for number in found if number.isdigit()), default=0)
+        return max((int(number) for number in found if number.isascii() and number.isdigit()), default=0)

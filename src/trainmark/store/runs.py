@@ -22,6 +22,8 @@ from trainmark.spec.wrong_value import what_is_wrong
 
 def check_runs_dir(runs_dir: Path) -> None:
     """Raises if no run could be stored there; touches nothing."""
+    if not str(runs_dir).isprintable():  # control characters, or bytes that are not UTF-8
+        raise ConfigError(f"--runs-dir {str(runs_dir)!r} holds characters that cannot be printed. Choose another name.")
     existing = next(path for path in (runs_dir, *runs_dir.resolve().parents) if os.path.lexists(path))
     if not existing.is_dir():
         raise _unusable(runs_dir, NotADirectoryError(errno.ENOTDIR, f"{existing} is not a folder"))
@@ -68,7 +70,7 @@ def all_runs(runs_dir: Path, *, must_exist: bool = False) -> list[RunFolder]:
 def _is_run(path: Path) -> bool:
     """Whether a run was begun in this folder; if its files may not be looked at, it is listed as unreadable."""
     try:
-        return (path / "plan.json").is_file()
+        return any((path / name).is_file() for name in ("plan.json", "origin.json"))
     except PermissionError:
         return True
     except OSError:  # such as a name that is too long
@@ -121,15 +123,25 @@ def read_result(folder: RunFolder) -> Result | None:
     return result if is_current else None
 
 
+def _trained_again(stored: Result, new: Result) -> list[int]:
+    """Members that had finished and have a new attempt, say because their completion record was lost."""
+    tries = {member.member: member.attempts for member in new.members}
+    had = [member for member in stored.members if member.state == "finished"]
+    return [member.member for member in had if tries.get(member.member, 0) > member.attempts]
+
+
 def keep_richer_result(folder: RunFolder, new: Result) -> Result:
     """The new Result; where a stored one knows what has been damaged since, that is kept, and a warning names it."""
     if not folder.result.exists():
         return new
     try:
         stored = Result.model_validate_json(folder.result.read_bytes())
-        if set(new.damage) <= set(stored.damage):
+        if again := _trained_again(stored, new):
+            why = f"has member {again[0]} finished, which was trained again"
+        elif set(new.damage) <= set(stored.damage):
             return new
-        why = "was made before files were damaged"
+        else:
+            why = "was made before files were damaged"
     except (OSError, ValueError):
         why = "cannot be read"
     number = next(n for n in count(1) if not folder.earlier_result(n).exists())

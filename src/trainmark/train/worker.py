@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
-from trainmark.machine.instructions import keep_off_broken_amx
+from trainmark.machine.instructions import keep_compiled_code_apart, keep_off_broken_amx
 from trainmark.machine.late_files import read_late
 from trainmark.machine.orphans import end_with_input, end_with_parent, watch_parent
 from trainmark.machine.storage import is_disk_full
@@ -54,6 +54,7 @@ def main(argv: list[str] | None = None) -> None:
         if arguments.rank == "mpi":
             watch_parent()
         keep_off_broken_amx()
+        keep_compiled_code_apart()
         from trainmark.train.member import train_member
 
         train_member(record, rank, arguments.attempt, log, request, waits_for_start=arguments.wait_for_start)

@@ -16,7 +16,9 @@ def compute(measured: Measured) -> Metric:
     again = [str(member.job.member) for member in measured.members if member.attempts > 1]
     if again:
         return unavailable(
-            UNIT, BETTER, f"member {', '.join(again)} needed several attempts, whose timings are never mixed"
+            UNIT,
+            BETTER,
+            f"member{'s' * (len(again) > 1)} {', '.join(again)} needed several attempts, whose timings are never mixed",
         )
     if any(member.state not in ("finished", "failed") for member in measured.members):
         return unavailable(UNIT, BETTER, NOT_OVER)
