@@ -26,6 +26,10 @@ def test_a_run_gets_its_page_and_so_do_several_and_unfinished_ones(
     page = (folder / "report.html").read_text()
     _shows_the_run(page, result, folder)
 
+    refused = warm_trainmark("report", "latest", "-o", "again/page.html")
+    assert (refused.returncode, (tmp_path / "again").exists()) == (2, False)
+    assert "a folder that does not exist. Make the folder" in refused.stderr
+    (tmp_path / "again").mkdir()
     again = warm_trainmark("report", "latest", "--json", "-o", "again/page.html")
     assert json.loads(again.stdout) == {"report": str(tmp_path / "again" / "page.html")}
     assert (tmp_path / "again" / "page.html").read_text() == page
