@@ -97,6 +97,7 @@ GARBLED: dict[str, tuple[Callable[[list[str]], list[str]], str]] = {
     "a missing key": (without_field("epoch_stop", "epoch_s"), "has 1 damaged line"),
     "a missing key of the model": (without_field("model_ready", "conventions"), "has 1 damaged line"),
     "steps left out": (replaced("steps", ""), "lacks steps 0 to 5"),
+    "all lines twice": (lambda lines: [*lines, *lines], "repeats steps from 0 on"),
     "the start of an epoch left out": (replaced("epoch_start", ""), "lacks the beginning or the end of an epoch"),
 }
 

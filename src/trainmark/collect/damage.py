@@ -68,7 +68,9 @@ def gap_in(events: tuple[Event, ...], rank: int, epochs: int) -> Problem:
         if event["kind"] == "epoch_start":
             step = event.get("step") if step is None else step
         elif event["kind"] == "steps":
-            if step is not None and event["first_step"] != step:
+            if step is not None and event["first_step"] < step:
+                return f"repeats steps from {event['first_step']} on"
+            if step is not None and event["first_step"] > step:
                 return f"lacks steps {step} to {event['first_step'] - 1}"
             step = event["first_step"] + len(event["step_s"])
         elif event["kind"] == "epoch_stop" and step is not None and event["next_step"] != step:
