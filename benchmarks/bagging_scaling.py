@@ -21,7 +21,7 @@ from typing import Any
 from tests.cluster import Cluster
 from tests.cluster.requirements import find_missing
 
-from trainmark.machine.describe import describe_machine
+from trainmark.machine.software import describe_machine
 
 SITE = """\
 name = "test-cluster"

@@ -27,7 +27,7 @@ import torch.distributed as dist  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
 
 from trainmark.data.datasets.shapes import Shapes, ShapesSettings  # noqa: E402
-from trainmark.workloads.models.resnet_tiny import build  # noqa: E402
+from trainmark.train.torch.models.resnet_tiny import build  # noqa: E402
 
 torch.set_num_threads(1)
 torch.manual_seed(0)

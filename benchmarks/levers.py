@@ -22,7 +22,7 @@ import numpy as np
 
 from trainmark.collect.statistics import median_interval
 from trainmark.machine.allocators import installed_allocators
-from trainmark.machine.describe import describe_machine
+from trainmark.machine.software import describe_machine
 from trainmark.machine.topology import read_topology
 from trainmark.spec.units import show_cores
 from turns import (

@@ -27,7 +27,7 @@ from trainmark.data.datasets.imagenet import Imagenet, ImagenetSettings
 from trainmark.data.images.stored import StoredImages
 from trainmark.data.readers import Readers
 from trainmark.data.streaming import StreamedBatches
-from trainmark.machine.describe import describe_machine
+from trainmark.machine.software import describe_machine
 
 PARTS = 10  # of the measured time, for the interval
 PROBED_IMAGES = 20

@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from trainmark.machine.describe import describe_machine
+from trainmark.machine.software import describe_machine
 from trainmark.spec.units import show_bytes
 
 ROWS = ("train.recompute=false", "train.recompute=true", "train.offload=disk", "train.offload=host")

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from trainmark.collect.statistics import median_interval
-from trainmark.launch.environment import rank_environment
-from trainmark.machine.describe import describe_machine
+from trainmark.launch.commands import rank_environment
 from trainmark.machine.local_site import local_site
+from trainmark.machine.software import describe_machine
 from trainmark.machine.topology import read_topology
 from trainmark.plan.device_defaults import default_allocator
 from trainmark.spec.config import LaunchConfig

@@ -28,7 +28,7 @@ import trainmark
 from tests.last_words import be_ready_to_speak, last_words
 from tests.two_cores import CORES
 from tests.waiting import wait_until
-from trainmark.launch.environment import rank_environment
+from trainmark.launch.commands import rank_environment
 from trainmark.machine.local_site import local_site
 from trainmark.plan.device_defaults import default_allocator
 from trainmark.spec.config import LaunchConfig
@@ -117,7 +117,7 @@ def _server() -> str:
 
 def serve(address: str) -> Never:
     """Copies itself for each request, until the one who asks has gone."""
-    from trainmark.machine.orphans import end_with_parent
+    from trainmark.machine.processes import end_with_parent
 
     end_with_parent(os.getppid(), signal.SIGKILL)
     be_ready_to_speak()

@@ -11,7 +11,7 @@ import torch.multiprocessing as mp
 
 from tests.waiting import PATIENCE_S
 
-LOADED = ["torch._dynamo", "torch.distributed.tensor", "trainmark.train.communication.allreduce"]
+LOADED = ["torch._dynamo", "torch.distributed.tensor", "trainmark.train.torch.communication.allreduce"]
 
 
 def run_workers(work: Callable[..., None], arguments: tuple[Any, ...], workers: int) -> None:

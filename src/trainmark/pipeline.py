@@ -11,29 +11,26 @@ from trainmark.data.bootstrap import write_bootstraps
 from trainmark.data.epochs import steps_per_epoch
 from trainmark.data.facts import facts_of
 from trainmark.data.folders import Progress, make_missing, open_dataset
-from trainmark.launch.interrupts import cancel_jobs, outcome_of_stop
 from trainmark.launch.launcher import Launcher, ask_queue, preview_scripts
-from trainmark.launch.supervise import run_jobs
+from trainmark.launch.supervise import cancel_jobs, outcome_of_stop, run_jobs
 from trainmark.machine.claims import claimed, stop_worker
-from trainmark.machine.stopping import stoppable
+from trainmark.machine.processes import stoppable
 from trainmark.machine.storage import flush_file_system, is_disk_full, keep_reserve, no_space, write_from_reserve
 from trainmark.plan.data_check import check_data
 from trainmark.plan.estimate import estimate_run
 from trainmark.plan.make import make_plan
 from trainmark.spec.config import RunConfig
 from trainmark.spec.config_file import config_text, site_text
-from trainmark.spec.estimate import Estimate
 from trainmark.spec.files import write_json, write_text
 from trainmark.spec.job_record import JobRecord
 from trainmark.spec.plan import Plan, plan_as_json
-from trainmark.spec.progress import MemberProgress
 from trainmark.spec.registries import LAUNCHERS
 from trainmark.spec.result import Result
 from trainmark.spec.run_folder import RunFolder
 from trainmark.spec.site import Site
+from trainmark.spec.status import Estimate, MemberProgress
 from trainmark.spec.stored_run import begun_with, read_stored, refuse_edits
-from trainmark.store.origin import origin_of
-from trainmark.store.runs import check_runs_dir, keep_richer_result, new_run_folder
+from trainmark.store.runs import check_runs_dir, keep_richer_result, new_run_folder, origin_of
 from trainmark.store.speed import newest_speed
 
 # Called now and then while members train: what they are doing, and the folder in which they do it.

@@ -22,14 +22,13 @@ from tests.by_mpi import AS_ROOT, require_mpirun
 from tests.conftest import ROOT
 from tests.waiting import PATIENCE_S
 from tests.worker_group import run_workers
-from trainmark.machine.sockets import tcp_bytes_sent
+from trainmark.machine.network import tcp_bytes_sent
 from trainmark.spec.config import TrainConfig
 from trainmark.spec.registries import COMMUNICATION, COMMUNICATION_PRECISIONS
-from trainmark.train.communication import joined_gradients
-from trainmark.train.communication.joined_gradients import JoinedGradients
-from trainmark.train.communication.team import Team
-from trainmark.train.communicator import Communicator
-from trainmark.train.peers import Peers
+from trainmark.train.torch.communication import averaged_gradients
+from trainmark.train.torch.communication.averaged_gradients import AveragedGradients
+from trainmark.train.torch.communication.team import Team
+from trainmark.train.torch.protocols import Communicator, Peers
 
 ALONE = Peers(0, ("node",), None, torch.device("cpu"))
 
@@ -56,7 +55,7 @@ def build(peers: Peers, config: TrainConfig) -> Communicator:
 
 def joins_gradients(mode: str) -> bool:
     """Or else it joins weights."""
-    return isinstance(build(ALONE, settings(mode)), JoinedGradients)
+    return isinstance(build(ALONE, settings(mode)), AveragedGradients)
 
 
 ALL_CASES = list(itertools.product(COMMUNICATION, COMMUNICATION_PRECISIONS))
@@ -310,7 +309,7 @@ def check_replicas(peers: Peers) -> list[float]:
 def work(rank: int, size: int, folder: Path) -> None:
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=size)
-    joined_gradients.BUCKET_MIB = 0.3  # several buckets
+    averaged_gradients.BUCKET_MIB = 0.3  # several buckets
     # Nodes of unequal sizes, whose ranks are not in a row.
     nodes = tuple("aabbabbb"[:size])
     peers = Peers(rank, nodes, dist.group.WORLD, torch.device("cpu"))
@@ -345,7 +344,7 @@ def work_over_mpi(folder: Path) -> None:
     torch.set_num_threads(1)
     rank, size = int(os.environ["OMPI_COMM_WORLD_RANK"]), int(os.environ["OMPI_COMM_WORLD_SIZE"])
     dist.init_process_group("gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=size)
-    joined_gradients.BUCKET_MIB = 0.3  # several buckets
+    averaged_gradients.BUCKET_MIB = 0.3  # several buckets
     peers = Peers(rank, ("node",) * size, dist.group.WORLD, torch.device("cpu"))
     found = {("mpi", "fp32"): check_gradients(peers, settings("mpi"))}
     torch.save(found, folder / f"{rank}.pt")

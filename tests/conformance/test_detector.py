@@ -15,9 +15,9 @@ from tests.worker_group import run_workers
 from trainmark.spec.config import TrainConfig
 from trainmark.spec.errors import ConfigError
 from trainmark.spec.registries import PRECISIONS
-from trainmark.workloads.detection.boxes import overlap
+from trainmark.train.torch.detection.boxes import overlap
+from trainmark.train.torch.models.faster_rcnn import FasterRcnn, build
 from trainmark.workloads.extreme_weather import TINY
-from trainmark.workloads.models.faster_rcnn import FasterRcnn, build
 
 CHANNELS, HEIGHT, WIDTH = 16, 64, 96
 NOTHING = [-1.0] * 5

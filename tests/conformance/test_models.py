@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from trainmark.data.facts import own_facts
 from trainmark.spec.config import Setting
 from trainmark.spec.registries import MODELS, WORKLOADS
-from trainmark.train.speed import BlockedLayout
+from trainmark.train.torch.speed import BlockedLayout
 from trainmark.workloads.cost import COSTS, Cost, cost_of
 from trainmark.workloads.find import find_size
 from trainmark.workloads.flops.count import count_model

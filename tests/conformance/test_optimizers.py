@@ -15,7 +15,7 @@ from torch.distributed.tensor import DTensor, Shard, distribute_tensor, init_dev
 from tests.worker_group import run_workers
 from trainmark.spec.config import TrainConfig
 from trainmark.spec.registries import OPTIMIZERS
-from trainmark.train.rate import hold_rate_on, set_rate, set_weight_decay
+from trainmark.train.torch.step import hold_rate_on, set_rate, set_weight_decay
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 Reference = Callable[[Array, list[Array], list[float], TrainConfig], Array]

@@ -17,11 +17,9 @@ from tests.worker_group import run_workers
 from trainmark.spec.config import TrainConfig
 from trainmark.spec.layout import SPLITTING, ParallelLayout, layout_of
 from trainmark.spec.registries import COMMUNICATION, MODELS, OPTIMIZERS, PARALLEL, PRECISIONS, TASKS
-from trainmark.train.arithmetic import Arithmetic
-from trainmark.train.parallel.batch_norm import synchronise
-from trainmark.train.parallel.joined import share_overflow
-from trainmark.train.parallelism import Parallelism, Parts
-from trainmark.train.peers import Peers
+from trainmark.train.torch.collectives import share_overflow
+from trainmark.train.torch.parallel.batch_norm import synchronise
+from trainmark.train.torch.protocols import Arithmetic, Parallelism, Parts, Peers
 
 STEPS, STEPS_BEFORE_SAVING = 5, 2
 SHAPE, CLASSES = (3, 16, 16), 5

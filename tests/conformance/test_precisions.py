@@ -21,8 +21,8 @@ from trainmark.data.datasets.shapes import Shapes, ShapesSettings
 from trainmark.data.split import SplitName
 from trainmark.spec.config import TrainConfig
 from trainmark.spec.registries import MODELS, OPTIMIZERS, PRECISIONS
-from trainmark.train.arithmetic import Arithmetic
-from trainmark.workloads.tasks.classification import Classification
+from trainmark.train.torch.protocols import Arithmetic
+from trainmark.train.torch.tasks.classification import Classification
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 # As the plan has it for so few channels: on CPUs channels-last is unsafe (workloads/narrow_convolutions.py).

@@ -4,7 +4,7 @@ import pytest
 
 from trainmark.spec.config import TrainConfig
 from trainmark.spec.registries import SCHEDULES
-from trainmark.spec.schedule import Progress
+from trainmark.train.schedules import Progress
 
 
 @pytest.mark.parametrize("name", list(SCHEDULES))

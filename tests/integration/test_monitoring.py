@@ -11,7 +11,7 @@ from tests.cluster.cluster import Cluster
 from tests.cluster.runs import ONE_SLOT_SITE, ClusterRun
 from tests.conftest import SMALL
 from tests.run_events import events_of
-from trainmark.machine.sockets import tcp_bytes_sent
+from trainmark.machine.network import tcp_bytes_sent
 
 RunSmall = Callable[..., dict[str, Any]]
 

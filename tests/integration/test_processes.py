@@ -16,8 +16,7 @@ from tests.local_runs import LocalRun
 from tests.two_cores import CORES
 from tests.waiting import wait_until
 from trainmark.launch import processes
-from trainmark.launch.processes import ProcessLauncher
-from trainmark.launch.starter import ProcessCommand
+from trainmark.launch.processes import ProcessCommand, ProcessLauncher
 from trainmark.plan.resolve import resolve_config
 from trainmark.spec.config import RunConfig
 from trainmark.spec.job_record import JobRecord
@@ -90,7 +89,7 @@ def test_a_program_that_goes_on_without_a_failed_rank_is_ended_after_a_grace(
 
 
 def test_a_program_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
-    started = "import subprocess, sys, time; from trainmark.machine.orphans import ending_with_us as us\n"
+    started = "import subprocess, sys, time; from trainmark.machine.processes import ending_with_us as us\n"
     started += "print(subprocess.Popen(us((sys.argv[1], '60'))).pid, flush=True); time.sleep(60)"
     command = [sys.executable, "-c", started, str(shutil.which("sleep"))]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:

@@ -12,10 +12,10 @@ import pytest
 
 from tests.conftest import ROOT, SMALL
 from tests.two_cores import on_two_cores
-from trainmark.machine.addresses import Address
+from trainmark.machine.network import Address
 from trainmark.spec.plan import Rank
 from trainmark.spec.run_folder import RunFolder
-from trainmark.train.process_group import _open_store
+from trainmark.train.torch.process_group import _open_store
 
 SOURCE = ROOT / "src" / "trainmark"
 

@@ -28,15 +28,11 @@ RANK = {part: rank for rank, layer in enumerate(LAYERS) for part in layer}
 # Only these may import torch, and nothing else may import these when it is itself imported.
 WITH_TORCH = (
     "train.",
-    "workloads.models.",
-    "workloads.tasks.",
     "workloads.flops.",
     "data.batches",
     "data.readers",
     "data.streaming",
     "machine.ceilings",
-    "workloads.detection.",
-    "workloads.task",
 )
 
 MOST_LINES = {"pipeline": 160, "train.loop": 120, "cli.": 110, "": 300}

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from trainmark.data.augmentation import MOST_SHIFT, epoch_views, unchanged
 from trainmark.data.batches import ResidentBatches, SyntheticBatches
+from trainmark.data.epochs import MOST_SHIFT, epoch_views, unchanged
 from trainmark.data.split import Split
 
 CPU = torch.device("cpu")

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.written_detections import Array, predictions_of, random_set, strip
-from trainmark.workloads.quality.map50 import Map50
-from trainmark.workloads.quality.map50_nms import Map50Nms
+from trainmark.workloads.quality.map50 import Map50, Map50Nms
 
 seeds = st.integers(0, 2**32 - 1)
 both = pytest.mark.parametrize("quality", [Map50, Map50Nms])

@@ -18,9 +18,9 @@ from trainmark.train import resume
 from trainmark.train.checkpoint import Checkpoints, Position, read_checksum, write_state
 from trainmark.train.end_request import EndRequest
 from trainmark.train.event_log import EventLog
-from trainmark.train.memory_lack import explain_memory_lack
+from trainmark.train.out_of_memory import explain_out_of_memory
 from trainmark.train.resume import find_checkpoints, resume_from_newest
-from trainmark.train.trainee import Trainee
+from trainmark.train.torch.trainee import Trainee
 
 
 class Weights:
@@ -138,7 +138,7 @@ def test_if_all_checkpoints_of_an_attempt_are_damaged_those_of_the_attempt_befor
 def test_if_every_checkpoint_is_damaged_training_starts_from_the_beginning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str
 ) -> None:
-    monkeypatch.setattr(resume, "read_late", lambda read, _: read())  # without waiting for storage that is late
+    monkeypatch.setattr(resume, "read_when_visible", lambda read, _: read())  # without waiting for storage that is late
     run, trainee = RunFolder(tmp_path), Small()
     train(run, 1, range(1, 3), Small())
     for checkpoint in run.attempt(0, 1).checkpoints():
@@ -187,7 +187,7 @@ def test_memory_that_is_too_small_for_a_checkpoint_is_not_called_damage(
     with pytest.raises(RuntimeError) as raised:
         go_on(run, 2, Small())
     assert raised.value is error
-    assert (explain_memory_lack(error) or "").startswith("out of memory: ")
+    assert (explain_out_of_memory(error) or "").startswith("out of memory: ")
 
 
 def test_memory_that_runs_out_while_weights_are_copied_is_not_called_damage(tmp_path: Path) -> None:

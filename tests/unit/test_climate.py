@@ -3,17 +3,13 @@
 import numpy as np
 import pytest
 
-from trainmark.data.climate.births import KINDS
-from trainmark.data.climate.channels import AT, CHANNELS, CLASSES, NUM_CHANNELS
-from trainmark.data.climate.events import Calendar
-from trainmark.data.climate.fields import Background
-from trainmark.data.climate.grid import Array, Box, Grid
-from trainmark.data.climate.life import Life
+from trainmark.data.climate.events import KINDS, Calendar
+from trainmark.data.climate.fields import Background, Waves
+from trainmark.data.climate.grid import AT, CHANNELS, CLASSES, NUM_CHANNELS, Array, Box, Grid
 from trainmark.data.climate.rivers import River
-from trainmark.data.climate.statistics import channel_statistics, chosen_samples
-from trainmark.data.climate.storms import Storm, depth_of_wind_pa
-from trainmark.data.climate.waves import Waves
+from trainmark.data.climate.storms import Life, Storm, depth_of_wind_pa
 from trainmark.data.climate.year import Climate, Year
+from trainmark.data.climate.years import channel_statistics, chosen_samples
 
 TINY, REAL = Grid(64, 96), Grid(768, 1152)
 GRIDS = pytest.mark.parametrize("grid", [Grid(48, 64), TINY, REAL], ids=["smallest", "tiny", "real"])

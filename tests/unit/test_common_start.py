@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from trainmark.launch.start_gun import is_ready, tell_start
+from trainmark.launch.start_barrier import is_ready, tell_start
 from trainmark.spec.run_folder import AttemptFolder, RunFolder
 from trainmark.train.start_line import wait_for_go
 

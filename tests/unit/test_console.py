@@ -9,8 +9,8 @@ from rich.table import Table
 
 from trainmark.report.console import progress_console, result_console
 from trainmark.report.live import LiveProgress
-from trainmark.spec.progress import MemberProgress
 from trainmark.spec.run_folder import RunFolder
+from trainmark.spec.status import MemberProgress
 
 
 class Stream(io.StringIO):

@@ -10,10 +10,8 @@ import pytest
 
 from tests.unit.test_ceiling_rounds import metric, run_of
 from tests.worker_group import run_workers
-from trainmark.machine import core_watch
-from trainmark.machine.core_watch import CoreWatch
-from trainmark.machine.cpu_times import CpuTimes
-from trainmark.machine.process_usage import ProcessUsage
+from trainmark.machine import cpu_usage
+from trainmark.machine.cpu_usage import CoreWatch, CpuTimes, ProcessUsage
 
 
 def measure_on(_rank: int, core: int, path: Path) -> None:
@@ -53,15 +51,15 @@ class WrittenCounts:
         self.is_listed = True
         core = min(os.sched_getaffinity(0))
         monkeypatch.setattr(os, "sched_getaffinity", lambda _: {core})
-        monkeypatch.setattr(core_watch, "CLOCK_TICK_S", 0.01)
+        monkeypatch.setattr(cpu_usage, "CLOCK_TICK_S", 0.01)
         monkeypatch.setattr(
-            core_watch,
+            cpu_usage,
             "read_cpu_times",
             lambda _: {core: CpuTimes(self.busy, 0, 0, self.steal, 0)} if self.is_listed else {},
         )
-        monkeypatch.setattr(core_watch, "read_children", lambda _: ProcessUsage(self.children_s, 0, 0))
-        monkeypatch.setattr(core_watch.time, "process_time", lambda: self.own_s)
-        monkeypatch.setattr(core_watch.time, "monotonic", lambda: self.now_s)
+        monkeypatch.setattr(cpu_usage, "read_children", lambda _: ProcessUsage(self.children_s, 0, 0))
+        monkeypatch.setattr(cpu_usage.time, "process_time", lambda: self.own_s)
+        monkeypatch.setattr(cpu_usage.time, "monotonic", lambda: self.now_s)
 
 
 def test_others_took_what_the_cores_did_beyond_the_process_and_its_children(monkeypatch: pytest.MonkeyPatch) -> None:

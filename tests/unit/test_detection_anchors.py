@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-from trainmark.workloads.detection.anchors import anchors_of_level, anchors_of_levels
-from trainmark.workloads.detection.region_levels import levels_of
+from trainmark.train.torch.detection.boxes import anchors_of_level, anchors_of_levels
+from trainmark.train.torch.detection.roi_align import levels_of
 
 CPU = torch.device("cpu")
 

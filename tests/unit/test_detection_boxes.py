@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainmark.workloads.detection.boxes import (
+from trainmark.train.torch.detection.boxes import (
     FROM_ANCHOR,
     FROM_REGION,
     are_solid,

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from trainmark.workloads.detection.losses import DrawnRegions, anchor_losses
-from trainmark.workloads.detection.proposals import Regions
-from trainmark.workloads.detection.targets import Targets, read_targets
+from trainmark.train.torch.detection.boxes import Targets, read_targets
+from trainmark.train.torch.detection.losses import DrawnRegions, anchor_losses
+from trainmark.train.torch.detection.proposals import Regions
 
 HERE, THERE, FAR = [0.0, 0.0, 8.0, 8.0], [40.0, 40.0, 48.0, 48.0], [80.0, 80.0, 88.0, 88.0]
 ANCHORS = torch.tensor([HERE, THERE])

@@ -3,9 +3,8 @@
 import torch
 from torch import Tensor
 
-from trainmark.workloads.detection.matching import Matches, match_anchors, match_regions
-from trainmark.workloads.detection.sampling import draw, pick
-from trainmark.workloads.detection.targets import Targets, read_targets
+from trainmark.train.torch.detection.boxes import Targets, read_targets
+from trainmark.train.torch.detection.sampling import Matches, draw, match_anchors, match_regions, pick
 
 
 def strips(*lengths: tuple[float, float]) -> Tensor:

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from trainmark.workloads.detection import nms
-from trainmark.workloads.detection.boxes import overlap
-from trainmark.workloads.detection.nms import surviving
+from trainmark.train.torch.detection import proposals
+from trainmark.train.torch.detection.boxes import overlap
+from trainmark.train.torch.detection.proposals import surviving
 
 THRESHOLDS = st.sampled_from([0.1, 0.3, 0.5, 0.7])
 START, SIZE = st.integers(0, 12), st.integers(1, 8)
@@ -104,7 +104,7 @@ def test_what_stays_does_not_overlap_and_what_goes_overlaps_a_better_one(rows: l
 def test_it_is_the_greedy_choice_whatever_the_block(rows: list[Any], threshold: float, block: int) -> None:
     boxes = torch.tensor(rows, dtype=torch.float32).view(-1, 4)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(nms, "BLOCK_ON_CPU", block)
+        patch.setattr(proposals, "BLOCK_ON_CPU", block)
         assert stays_of(boxes, threshold) == greedy(boxes, threshold)
 
 
@@ -112,7 +112,7 @@ def test_it_is_the_greedy_choice_for_many_boxes_in_many_parts(monkeypatch: pytes
     boxes = scattered(groups=3, count=600)
     expected = [greedy(group, 0.5) for group in boxes]
     assert 0.1 < np.mean(expected) < 0.9
-    monkeypatch.setattr(nms, "PAIRS_AT_ONCE", 1)  # every group alone
+    monkeypatch.setattr(proposals, "PAIRS_AT_ONCE", 1)  # every group alone
     assert surviving(boxes, torch.ones(3, 600, dtype=torch.bool), 0.5).tolist() == expected
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from trainmark.workloads.detection.roi_align import Placed, pool
+from trainmark.train.torch.detection.roi_align import Placed, pool
 
 STRIDES = (4, 8, 16, 32)
 IMAGE = (64, 96)

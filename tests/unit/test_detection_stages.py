@@ -7,9 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from trainmark.workloads.detection.detections import detect
-from trainmark.workloads.detection.proposals import Regions, propose
-from trainmark.workloads.detection.settings import DetectorSettings
+from trainmark.train.torch.detection.heads import DetectorSettings
+from trainmark.train.torch.detection.proposals import Regions, detect, propose
 
 IMAGE = (64, 96)
 SETTINGS = DetectorSettings(

@@ -16,11 +16,11 @@ from trainmark.plan.estimate import estimate_run
 from trainmark.plan.make import make_plan
 from trainmark.plan.resolve import parse_setting, resolve_config
 from trainmark.spec.config import RunConfig
-from trainmark.spec.estimate import StoredSpeed
 from trainmark.spec.event import KINDS as EVENT_KINDS
 from trainmark.spec.registries import DATASETS, KINDS, METRICS, WORKLOADS
 from trainmark.spec.result import MemberResult, Metric, Result
 from trainmark.spec.site import NodeGroup, Site, Slot
+from trainmark.spec.status import StoredSpeed
 
 DOCS = ROOT / "docs"
 COMMANDS = typer.main.get_command(app).commands  # type: ignore[attr-defined]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from trainmark.launch.environment import rank_environment
+from trainmark.launch.commands import rank_environment
 from trainmark.machine.allocators import find_allocator, library_path, loaded_allocator
 from trainmark.spec.config import LaunchConfig
 from trainmark.spec.errors import PlanError

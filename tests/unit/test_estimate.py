@@ -10,11 +10,11 @@ from trainmark.machine.topology import read_topology
 from trainmark.plan.estimate import assumed_speed, estimate_run, measured_speed
 from trainmark.plan.make import make_plan
 from trainmark.plan.resolve import parse_setting, resolve_config
-from trainmark.report.estimate_text import estimate_lines, show_range
-from trainmark.spec.estimate import Estimate, StoredSpeed
+from trainmark.report.plan_text import estimate_lines, show_range
 from trainmark.spec.result import Metric
 from trainmark.spec.run_folder import RunFolder
 from trainmark.spec.site import NodeGroup, Site, Slot
+from trainmark.spec.status import Estimate, StoredSpeed
 from trainmark.spec.workload import DataFacts
 from trainmark.store.speed import newest_speed
 from trainmark.workloads.cost import cost_of

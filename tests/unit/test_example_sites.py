@@ -8,7 +8,7 @@ import pytest
 from tests.conftest import ROOT
 from tests.unit.written_clusters import written
 from trainmark.launch.slurm.launcher import SlurmLauncher
-from trainmark.machine.site_draft import draft_text
+from trainmark.machine.draft_text import draft_text
 from trainmark.machine.slurm.draft import draft_cluster
 from trainmark.plan.make import make_plan
 from trainmark.plan.resolve import Choices, read_site_file, resolve_config

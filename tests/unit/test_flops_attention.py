@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode, flop_registry
 
 from trainmark.workloads.flops import ai500, exact
-from trainmark.workloads.flops.recorder import Recorder
+from trainmark.workloads.flops.trace import Recorder
 
 aten = torch.ops.aten
 

@@ -10,18 +10,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from trainmark.data.images.colour import ColourChange, change_colours, random_colours
-from trainmark.data.images.crops import (
-    RATIOS,
-    Box,
-    centre_square,
-    decoding_shrink,
-    random_box,
-    widest_box,
-)
 from trainmark.data.images.decode import UnreadableImageError, decode_fully, decode_view
 from trainmark.data.images.draw import draw_picture, figure_of
-from trainmark.data.images.views import View, random_view
+from trainmark.data.images.views import (
+    RATIOS,
+    Box,
+    ColourChange,
+    View,
+    centre_square,
+    change_colours,
+    decoding_shrink,
+    random_box,
+    random_colours,
+    random_view,
+    widest_box,
+)
 
 SIDES = st.integers(1, 3000)
 SEEDS = st.integers(1, 2**62)

@@ -14,9 +14,15 @@ from torch import nn
 
 from trainmark.machine.ceilings import has_exact_int_mm
 from trainmark.spec.config import TrainConfig
-from trainmark.train.precision import int8
-from trainmark.train.precision.int8_products import LONGEST_SUM, EmulatedProducts, IntegerProducts, Products, multiply
-from trainmark.train.precision.quantisation import quantise
+from trainmark.train.torch.precision import int8
+from trainmark.train.torch.precision.int8_products import (
+    LONGEST_SUM,
+    EmulatedProducts,
+    IntegerProducts,
+    Products,
+    multiply,
+)
+from trainmark.train.torch.precision.quantisation import quantise
 
 CPU = torch.device("cpu")
 SETTINGS = TrainConfig(
@@ -276,7 +282,7 @@ def test_linear_layers_take_any_number_of_dimensions() -> None:
 
 @pytest.mark.parametrize(("scales", "least"), [("channel", 0.95), ("tensor", 0.95)])
 def test_the_gradient_of_a_network_points_where_that_of_fp32_does(scales: Scales, least: float) -> None:
-    from trainmark.workloads.models.resnet_tiny import build
+    from trainmark.train.torch.models.resnet_tiny import build
 
     torch.manual_seed(0)
     model = build().to(memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -293,7 +299,7 @@ def test_the_gradient_of_a_network_points_where_that_of_fp32_does(scales: Scales
 
 
 def test_first_and_last_layer_are_converted() -> None:
-    from trainmark.workloads.models.resnet_tiny import build
+    from trainmark.train.torch.models.resnet_tiny import build
 
     model = converted(build())
     layers = [module for module in model.modules() if isinstance(module, nn.Conv2d | nn.Linear)]

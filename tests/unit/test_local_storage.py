@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from trainmark.machine.local_storage import own_folder
+from trainmark.machine.storage import own_folder
 from trainmark.spec.errors import StorageError
 
 

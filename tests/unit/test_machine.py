@@ -7,12 +7,11 @@ from pathlib import Path
 import pytest
 
 from trainmark.machine.accelerators import Accelerator, visible_indices
-from trainmark.machine.affinity import check_affinity, pin_to
 from trainmark.machine.local_site import make_slots, split_evenly
-from trainmark.machine.process import is_alive, this_process
+from trainmark.machine.processes import is_alive, this_process
 from trainmark.machine.software import recorded_environment
 from trainmark.machine.storage import check_space, is_disk_full, keep_reserve, write_from_reserve
-from trainmark.machine.topology import Topology, read_topology
+from trainmark.machine.topology import Topology, check_affinity, pin_to, read_topology
 from trainmark.spec.errors import ConfigError, PlanError, StorageError
 
 

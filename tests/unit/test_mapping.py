@@ -12,8 +12,15 @@ from trainmark.plan.mapping import map_members
 from trainmark.plan.scale import Scale
 from trainmark.spec.config import LaunchConfig
 from trainmark.spec.errors import PlanError
-from trainmark.spec.plan import Plan, plan_as_json, plan_figures, plan_from_json
-from trainmark.spec.plan_text import advise_on_idle, describe_scale, describe_slots
+from trainmark.spec.plan import (
+    Plan,
+    advise_on_idle,
+    describe_scale,
+    describe_slots,
+    plan_as_json,
+    plan_figures,
+    plan_from_json,
+)
 from trainmark.spec.site import NodeGroup, Site, Slot
 
 

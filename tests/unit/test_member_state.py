@@ -11,9 +11,9 @@ from trainmark.collect.progress import read_progress
 from trainmark.pipeline import stage
 from trainmark.plan.make import make_plan
 from trainmark.plan.resolve import parse_setting, resolve_config
-from trainmark.spec.queue import QueueAnswer, QueueState
 from trainmark.spec.run_folder import AttemptFolder, RunFolder
 from trainmark.spec.site import NodeGroup, Site, Slot
+from trainmark.spec.status import QueueAnswer, QueueState
 
 SITE = Site(name="site", groups=(NodeGroup(slots=(Slot(cores=(0,)),)),))
 SETTINGS = ("launch.launcher=slurm", "data.num_train=100", "data.num_eval=10", "ensemble.members=1")

@@ -14,9 +14,9 @@ from trainmark.plan.make import make_plan
 from trainmark.plan.resolve import parse_setting, resolve_config
 from trainmark.spec.files import write_json
 from trainmark.spec.job_record import JobRecord, read_job_record, write_jobs
-from trainmark.spec.queue import QueueState
 from trainmark.spec.run_folder import RunFolder
 from trainmark.spec.site import Site
+from trainmark.spec.status import QueueState
 
 SITE = Site.model_validate({"name": "alpha", "groups": [{"prefix": "cn", "count": 2, "slots": [{"cores": "0-3"}]}]})
 

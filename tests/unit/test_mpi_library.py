@@ -9,8 +9,8 @@ JOIN = """
 import sys
 import torch
 from trainmark.spec.errors import TrainmarkError
-from trainmark.train.communication.mpi import join_world
-from trainmark.train.peers import Peers
+from trainmark.train.torch.communication.mpi import join_world
+from trainmark.train.torch.protocols import Peers
 if sys.argv[1] == "no-mpi4py":
     sys.modules["mpi4py"] = None  # as the import system marks what it cannot find
 try:

@@ -8,9 +8,8 @@ from typing import Literal
 import pytest
 
 from tests.by_mpi import AS_ROOT
-from trainmark.launch.environment import shared_environment
-from trainmark.launch.mpi import ByMpirun
-from trainmark.launch.mpirun import Mpirun, check_root, find_mpirun, hosts_of, mpirun_words
+from trainmark.launch.commands import shared_environment
+from trainmark.launch.mpi import ByMpirun, Mpirun, check_root, find_mpirun, hosts_of, mpirun_words
 from trainmark.machine.local_site import local_site
 from trainmark.pipeline import prepare
 from trainmark.plan.mapping import map_members

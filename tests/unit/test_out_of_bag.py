@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from tests.unit.written_detections import random_set
 from tests.unit.written_events import written_member, written_run
 from trainmark.collect.metrics import quality_out_of_bag
-from trainmark.workloads.quality.map50 import Map50
-from trainmark.workloads.quality.map50_nms import Map50Nms
+from trainmark.workloads.quality.map50 import Map50, Map50Nms
 from trainmark.workloads.quality.top1 import Top1
 
 NUM_SAMPLES = 30

@@ -9,11 +9,9 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from trainmark.train.communication.in_turn import InTurn
-from trainmark.train.communication.joined_gradients import JoinedGradients
-from trainmark.train.communication.staged_join import StagedJoin
-from trainmark.train.communication.wire import Cast, Writer
-from trainmark.train.peers import Peers
+from trainmark.train.torch.communication.averaged_gradients import AveragedGradients, InTurn, StagedReduction
+from trainmark.train.torch.communication.wire import Cast, Writer
+from trainmark.train.torch.protocols import Peers
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no GPU")
 CYCLES = 200_000_000  # of the GPU's clock: about 0.1 s
@@ -70,7 +68,7 @@ def test_the_time_that_gradients_keep_the_stream_waiting_is_told(alone: Peers) -
     start = moment()
     torch.cuda._sleep(CYCLES)
     slept_s = elapsed_s(start, moment())
-    communicator = JoinedGradients(alone, StagedJoin(alone, Cast(torch.float32, 0.0), exchange))
+    communicator = AveragedGradients(alone, StagedReduction(alone, Cast(torch.float32, 0.0), exchange))
     model = communicator.share(nn.Linear(8, 8).cuda())
     communicator.facts()
     for _ in range(3):

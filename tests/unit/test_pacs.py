@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from trainmark.data.datasets.pacs import CLASSES, DOMAINS, Pacs, PacsSettings
-from trainmark.data.images.held_out import held_out_counts, hold_out
+from trainmark.data.images.files import held_out_counts, hold_out
 from trainmark.spec.errors import ConfigError, DataError
 
 

@@ -9,7 +9,7 @@ from trainmark.plan.resolve import parse_setting, resolve_config
 from trainmark.spec.config import RunConfig
 from trainmark.spec.errors import ConfigError
 from trainmark.spec.registries import MODELS
-from trainmark.workloads.detection.backbone import DEPTHS
+from trainmark.train.torch.detection.backbone import DEPTHS
 
 
 def resolve(*settings: str) -> RunConfig:

@@ -12,9 +12,8 @@ from trainmark.plan.resolve import Choices, resolve_config
 from trainmark.report.live import LiveProgress
 from trainmark.report.progress_table import count_states, progress_line, run_state
 from trainmark.spec.plan import Job, Plan, Rank
-from trainmark.spec.progress import MemberProgress
-from trainmark.spec.queue import QueueState
 from trainmark.spec.run_folder import RunFolder
+from trainmark.spec.status import MemberProgress, QueueState
 
 STARTING = [MemberProgress(member, state="starting", attempt=1, epochs=4) for member in range(3)]
 

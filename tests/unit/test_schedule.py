@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from trainmark.spec.config import TrainConfig
 from trainmark.spec.registries import SCHEDULES
-from trainmark.spec.schedule import Progress
 from trainmark.train.learning_rate import learning_rate, weight_decay_factor
+from trainmark.train.schedules import Progress
 
 
 def settings_of(**settings: Any) -> TrainConfig:

@@ -10,27 +10,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.conftest import ROOT
-from trainmark.launch.slurm.ending import explain_end
-from trainmark.launch.slurm.judge import judge_count, judge_node, judge_setup, judge_silence
 from trainmark.launch.slurm.launcher import SlurmLauncher
-from trainmark.launch.slurm.node_report import report
+from trainmark.launch.slurm.node_report import judge_count, judge_node, judge_setup, judge_silence, report
 from trainmark.launch.slurm.preflight import preflight_script
 from trainmark.launch.slurm.queue import find_job, parse_job, parse_queue, submit
+from trainmark.launch.slurm.request import JobShape, check_shapes, shape_of_all, shape_of_member
 from trainmark.launch.slurm.script import allocation_script, array_script, job_name, member_script, submission_script
-from trainmark.launch.slurm.setup import explain_setup, setup_lines
-from trainmark.launch.slurm.shape import JobShape, check_shapes, shape_of_all, shape_of_member
+from trainmark.launch.slurm.start import explain_setup, setup_lines
 from trainmark.launch.slurm.submission import Submission, Task, read_submissions, write_submission
-from trainmark.launch.slurm.underway import Underway
+from trainmark.launch.slurm.underway import Underway, explain_end
 from trainmark.machine.slurm.programs import SlurmUnreachableError
 from trainmark.plan.make import make_plan
 from trainmark.plan.resolve import Choices, parse_setting, read_site_file, resolve_config
 from trainmark.spec.errors import PlanError
 from trainmark.spec.files import write_text
 from trainmark.spec.job_record import JobRecord
-from trainmark.spec.queue import QueueState
 from trainmark.spec.run_folder import RunFolder
 from trainmark.spec.site import NodeGroup, Site, Slot
 from trainmark.spec.slurm_site import SlurmSite
+from trainmark.spec.status import QueueState
 
 CPU_SITE = Site.model_validate(
     {
@@ -133,7 +131,7 @@ def test_in_one_allocation_lanes_lie_on_their_own_nodes_and_members_of_a_lane_fo
         *(f"{member:04d}/job.sh 1 --exact --relative=0 --mem=4096M" for member in (0, 2, 4)),
         *(f"{member:04d}/job.sh 1 --exact --relative=2 --mem=4096M" for member in (1, 3, 5)),
     ]
-    assert "trainmark.launch.start_gun /shared/runs/RUN 0:1 1:1\n) &" in script
+    assert "trainmark.launch.start_barrier /shared/runs/RUN 0:1 1:1\n) &" in script
     # By hand there is nothing to wait for.
     assert member_script(jobs[1]).count(" ${TRAINMARK_WAIT_FOR_START:+--wait-for-start}") == 1
     assert member_script(jobs[1]).count("--wait-for-start") == 1

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.written_clusters import node, small, written
-from trainmark.machine.draft_site import draft_site
-from trainmark.machine.site_draft import draft_text
+from trainmark.machine.draft_text import draft_text
+from trainmark.machine.site_draft import draft_site
 from trainmark.machine.slurm import programs
 from trainmark.machine.slurm.draft import SlurmText, ask_slurm, draft_cluster
 from trainmark.machine.slurm.groups import Here

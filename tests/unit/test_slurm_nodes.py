@@ -3,12 +3,9 @@
 import pytest
 
 from tests.unit.written_clusters import PARTITION, node, small
-from trainmark.machine.slurm.accelerators import Accelerators, read_accelerators
 from trainmark.machine.slurm.draft import draft_cluster
-from trainmark.machine.slurm.host_list import fold_names
-from trainmark.machine.slurm.nodes import read_nodes
-from trainmark.machine.slurm.partitions import minutes_of, read_partitions
-from trainmark.machine.slurm.settings import read_settings
+from trainmark.machine.slurm.nodes import Accelerators, read_accelerators, read_nodes
+from trainmark.machine.slurm.scontrol import fold_names, minutes_of, read_partitions, read_settings
 from trainmark.machine.slurm.slots import node_slots
 from trainmark.machine.topology import Topology
 from trainmark.spec.errors import PlanError

@@ -9,7 +9,7 @@ from torch import nn
 
 from trainmark.spec.errors import PlanError
 from trainmark.spec.registries import MODELS
-from trainmark.train.parallel.split import balanced_split, stages_of
+from trainmark.train.torch.parallel.stages import balanced_split, stages_of
 from trainmark.workloads.flops.by_layer import training_flop_by_layer
 from trainmark.workloads.flops.count import count_model
 

@@ -24,10 +24,8 @@ from trainmark.data.datasets.extreme_weather import ExtremeWeather, ExtremeWeath
 from trainmark.data.datasets.imagenet import Imagenet, ImagenetSettings
 from trainmark.data.readers import Readers
 from trainmark.data.split import StoredSplit
-from trainmark.data.staging.duplicator import Staged, find_pack, stage, stage_whole
-from trainmark.data.staging.pack import Pack
-from trainmark.data.staging.selection import Selection
-from trainmark.data.staging.staged_split import StagedSplit
+from trainmark.data.staging.duplicator import Staged, StagedSplit, find_pack, stage, stage_whole
+from trainmark.data.staging.pack import Pack, Selection
 from trainmark.data.streaming import StreamedBatches
 from trainmark.machine.storage import is_disk_full
 from trainmark.spec.errors import ConfigError, DataError, StorageError

@@ -11,7 +11,7 @@ import pytest
 
 from trainmark.collect.progress import ProgressReader
 from trainmark.data.datasets.imagenet import Imagenet, ImagenetSettings
-from trainmark.data.staging.selection import Selection
+from trainmark.data.staging.pack import Selection
 from trainmark.plan.resolve import resolve_config
 from trainmark.spec.errors import StorageError
 from trainmark.spec.job_record import JobRecord

@@ -11,10 +11,16 @@ from contextlib import contextmanager
 
 import pytest
 
-from trainmark.machine.addresses import address_for_other_nodes, own_addresses
-from trainmark.machine.sockets import SentBytes, plain_address, tcp_bytes_sent, tcp_bytes_sent_by_reach
+from trainmark.machine.network import (
+    SentBytes,
+    address_for_other_nodes,
+    own_addresses,
+    plain_address,
+    tcp_bytes_sent,
+    tcp_bytes_sent_by_reach,
+)
 from trainmark.spec.errors import PlanError
-from trainmark.train.traffic import Traffic
+from trainmark.train.torch.traffic import Traffic
 
 COUNT = 300_001
 

@@ -12,8 +12,16 @@ from typing import Any
 import pytest
 
 from trainmark.machine.accelerators import find_accelerators
-from trainmark.machine.cpu_times import ALL_CORES, CpuShares, CpuTimes, parse_cpu_times, shares_between
-from trainmark.machine.network_counters import (
+from trainmark.machine.cpu_usage import (
+    ALL_CORES,
+    CpuShares,
+    CpuTimes,
+    parse_cpu_times,
+    parse_process,
+    read_processes,
+    shares_between,
+)
+from trainmark.machine.network import (
     Interfaces,
     NetworkBytes,
     find_interfaces,
@@ -21,7 +29,6 @@ from trainmark.machine.network_counters import (
     parse_interfaces,
     read_moved,
 )
-from trainmark.machine.process_usage import parse_process, read_processes
 from trainmark.machine.usage import NO_ACCELERATOR, UsageMeter, Watched
 from trainmark.plan.resolve import Choices, resolve_config
 from trainmark.spec.event import read_events

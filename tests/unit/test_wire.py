@@ -9,12 +9,10 @@ import pytest
 import torch
 
 from tests.conformance.test_communication import settings
-from trainmark.machine import sockets
-from trainmark.machine.sockets import tcp_bytes_sent
-from trainmark.train.communication.hierarchical import form_groups
-from trainmark.train.communication.int8 import Int8
-from trainmark.train.communication.torus_2d import row_length
-from trainmark.train.communication.wire import Cast, Writer
+from trainmark.machine import network
+from trainmark.machine.network import tcp_bytes_sent
+from trainmark.train.torch.communication.allreduce import form_groups, row_length
+from trainmark.train.torch.communication.wire import Cast, Int8, Writer
 
 needs_count = pytest.mark.skipif(tcp_bytes_sent() is None, reason="this kernel does not count the bytes of a socket")
 
@@ -61,7 +59,7 @@ def test_counting_costs_less_than_a_millisecond() -> None:
 
 
 def test_a_kernel_that_does_not_count_is_told_from_one_that_counted_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sockets, "_sent_by", lambda _: None)
+    monkeypatch.setattr(network, "_sent_by", lambda _: None)
     with socket.create_server(("127.0.0.1", 0)):
         assert tcp_bytes_sent() is None
 

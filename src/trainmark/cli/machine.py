@@ -34,9 +34,8 @@ def machine(
         _print_draft(ask_scheduler=not no_slurm, as_json=json)
         return
     from trainmark.cli.output import print_json
-    from trainmark.machine.describe import describe_machine
     from trainmark.machine.local_site import local_site
-    from trainmark.machine.software import describe_software
+    from trainmark.machine.software import describe_machine, describe_software
     from trainmark.report.machine_text import print_machine
 
     data = {"machine": describe_machine(), "site": local_site().model_dump(), "software": describe_software()}
@@ -59,10 +58,10 @@ def _check_draft(*, draft_site: bool, measure: bool) -> None:
 
 def _print_draft(*, ask_scheduler: bool, as_json: bool) -> None:
     from trainmark.cli.output import print_json
-    from trainmark.machine import draft_site
-    from trainmark.machine.site_draft import draft_text
+    from trainmark.machine import site_draft
+    from trainmark.machine.draft_text import draft_text
 
-    draft = draft_site.draft_site(ask_scheduler=ask_scheduler)
+    draft = site_draft.draft_site(ask_scheduler=ask_scheduler)
     if as_json:
         print_json(draft.site.model_dump(exclude_none=True))
     else:

@@ -8,21 +8,7 @@ import traceback
 import typer
 
 import trainmark
-from trainmark.cli import (
-    cancel,
-    data,
-    flops,
-    list_parts,
-    machine,
-    preflight,
-    report,
-    results,
-    resume,
-    run,
-    score,
-    show,
-    status,
-)
+from trainmark.cli import data, flops, list_parts, machine, preflight, report, results, run, score, stored_runs
 from trainmark.spec.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED, EXIT_WRONG_INPUT, TrainmarkError, on_one_line
 
 app = typer.Typer(
@@ -36,10 +22,10 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.command("run")(run.run)
-app.command("resume")(resume.resume)
-app.command("status")(status.status)
-app.command("cancel")(cancel.cancel)
-app.command("show")(show.show)
+app.command("resume")(stored_runs.resume)
+app.command("status")(stored_runs.status)
+app.command("cancel")(stored_runs.cancel)
+app.command("show")(stored_runs.show)
 app.command("results")(results.results)
 app.command("report")(report.report)
 app.command("list")(list_parts.list_parts)
@@ -89,7 +75,7 @@ def main() -> None:
     except Exception as error:
         if not hasattr(error, "format_message"):  # by which typer's usage errors are known, in all its versions
             raise
-        from trainmark.cli.usage import explain_usage
+        from trainmark.cli.options import explain_usage
 
         message = explain_usage(error)
         if message.startswith("Usage:"):  # it was called without a command

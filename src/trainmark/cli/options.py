@@ -1,9 +1,12 @@
-"""Options that several commands share."""
+"""Options that several commands share, and what is wrong with arguments that typer refused."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from pydantic import ValidationError
+
+from trainmark.spec.wrong_value import what_is_wrong
 
 RunsDir = Annotated[
     Path, typer.Option("--runs-dir", envvar="TRAINMARK_RUNS_DIR", help="Folder in which runs are stored.")
@@ -18,3 +21,16 @@ DatasetSetting = Annotated[
 ]
 
 DEFAULT_RUNS_DIR = Path("runs")
+
+
+def explain_usage(error: Any) -> str:
+    """One line, with where to look; the help that typer made, where there were no arguments."""
+    message = str(error.format_message()).strip()
+    if message.startswith("Usage:"):
+        return message
+    command = error.ctx.command_path if getattr(error, "ctx", None) else "trainmark"
+    if isinstance(error.__cause__, ValidationError):
+        first = error.__cause__.errors()[0]
+        names = getattr(getattr(error, "param", None), "opts", None) or ["a value"]
+        message = f"{names[0]} {what_is_wrong(first)}, but got {str(first['input'])!r}"
+    return f"{message.rstrip('.')}. See: {command} --help"

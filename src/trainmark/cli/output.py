@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from trainmark.report.console import has_width, progress_console, result_console
-from trainmark.report.live import LiveProgress
-from trainmark.report.making import making
+from trainmark.report.live import LiveProgress, making
 from trainmark.report.result_table import print_result
 from trainmark.spec.errors import RunFailedError
 from trainmark.spec.result import Result

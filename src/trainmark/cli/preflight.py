@@ -52,7 +52,7 @@ def look_before(
     from trainmark.cli.output import print_json
     from trainmark.launch.slurm.preflight import preflight as look
     from trainmark.report.console import progress_console, result_console
-    from trainmark.report.findings_table import findings_table
+    from trainmark.report.machine_text import findings_table
     from trainmark.spec.errors import RunFailedError
     from trainmark.spec.units import counted
     from trainmark.store.runs import check_runs_dir

@@ -8,11 +8,9 @@ from rich.console import Console
 from trainmark.cli.output import print_json
 from trainmark.pipeline import Prepared, preview
 from trainmark.report.console import progress_console, result_console
-from trainmark.report.estimate_text import estimate_lines
-from trainmark.report.plan_text import plan_line, plan_table
+from trainmark.report.plan_text import estimate_lines, plan_line, plan_table
 from trainmark.spec.config_file import config_text
-from trainmark.spec.plan import job_as_json, plan_figures
-from trainmark.spec.plan_text import advise_on_idle
+from trainmark.spec.plan import advise_on_idle, job_as_json, plan_figures
 
 # Of whom a dry run shows the scripts.
 MOST_MEMBERS = 4

@@ -26,7 +26,7 @@ def stage(
     """
     from trainmark.cli.output import print_json, say_staging
     from trainmark.data.staging.duplicator import stage_whole
-    from trainmark.machine.local_storage import own_folder
+    from trainmark.machine.storage import own_folder
     from trainmark.plan.dataset import dataset_named, find_stored_dataset
     from trainmark.spec.units import show_bytes
 

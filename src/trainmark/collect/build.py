@@ -13,11 +13,11 @@ from trainmark.machine.claims import is_being_worked_on
 from trainmark.spec.config import RunConfig
 from trainmark.spec.layout import global_batch, layout_of, samples_per_replica
 from trainmark.spec.plan import plan_as_json
-from trainmark.spec.queue import QueueAnswer
 from trainmark.spec.registries import METRICS, QUALITIES
 from trainmark.spec.result import MemberResult, Metric, Result
 from trainmark.spec.run_folder import RunFolder
 from trainmark.spec.seeds import weights_seed
+from trainmark.spec.status import QueueAnswer
 from trainmark.spec.stored_run import find_edits, read_choices
 
 ORIGIN = {"started_at": str, "machine": dict, "software": dict, "provenance": dict}

@@ -4,7 +4,7 @@ from collections import defaultdict
 from typing import NamedTuple
 
 from trainmark.collect.measured import Measured, Member
-from trainmark.machine.core_watch import resolution_s
+from trainmark.machine.cpu_usage import resolution_s
 from trainmark.spec.event import Event
 from trainmark.spec.plan import Plan
 

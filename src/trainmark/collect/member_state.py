@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from trainmark.spec.queue import QueueState
 from trainmark.spec.run_folder import AttemptFolder
+from trainmark.spec.status import QueueState
 
 
 class Outlook(NamedTuple):

@@ -14,9 +14,8 @@ from trainmark.spec.event import Event, read_events
 from trainmark.spec.failures import first_error
 from trainmark.spec.layout import global_batch
 from trainmark.spec.plan import Job, Plan
-from trainmark.spec.progress import GOING_ON, MemberProgress
-from trainmark.spec.queue import QueueState
 from trainmark.spec.run_folder import RunFolder
+from trainmark.spec.status import GOING_ON, MemberProgress, QueueState
 from trainmark.spec.stored_run import read_choices
 
 # What a rank is at after each of these events, until the next one.

@@ -9,8 +9,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from trainmark.data.augmentation import MOST_SHIFT, Views
-from trainmark.data.epochs import Order
+from trainmark.data.epochs import MOST_SHIFT, Order, Views
 from trainmark.data.split import Split
 
 

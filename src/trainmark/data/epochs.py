@@ -1,10 +1,4 @@
-"""How an epoch of a member's bootstrap is shuffled and shared by its workers: pure functions.
-
-The bootstrap holds D draws. Each epoch shuffles all D anew and cuts them into global batches of R × A × B (R copies of
-the model, A accumulated passes of B samples); the remainder of D is left out, a different one each epoch. Of each
-global batch copy r takes the r-th run of A × B draws. So R copies with batch B see the same global batches as one with
-batch R × B, and no draw is used twice.
-"""
+"""How an epoch of a member's bootstrap is shuffled, augmented and shared by its workers: pure functions."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,3 +38,27 @@ def replica_batches(order: Order, replica: int, train: TrainConfig, workers: int
     replicas = layout_of(train, workers).replicas
     used = order[: steps * replicas * samples]
     return used.reshape(steps, replicas, samples, *order.shape[1:])[:, replica]
+
+
+MOST_SHIFT = 4  # pixels, up to which an image moves; what leaves the frame is cut off, what enters is background
+
+# A row per draw. flip-shift: whether mirrored (0 or 1), pixels down, pixels to the right; else a seed. 0: unchanged.
+Views = NDArray[np.int64]
+
+
+def epoch_views(kind: str, num_draws: int, seed: int, member: int, epoch: int) -> Views | None:
+    """How each draw of an epoch is seen, in the order of the epoch; None without augmentation."""
+    if kind == "none":
+        return None
+    random = stream(seed, member, Purpose.AUGMENT, epoch)
+    if kind != "flip-shift":  # whoever reads a sample from disk draws its change from a seed
+        return random.integers(1, 2**62, num_draws)
+    views = np.empty((num_draws, 3), np.int64)
+    views[:, 0] = random.integers(0, 2, num_draws)
+    views[:, 1:] = random.integers(-MOST_SHIFT, MOST_SHIFT + 1, (num_draws, 2))
+    return views
+
+
+def unchanged(views: Views) -> Views:
+    """Views that leave every image as it is."""
+    return np.zeros_like(views)

@@ -12,7 +12,7 @@ from typing import Any
 
 import psutil
 
-from trainmark.machine.stopping import stoppable
+from trainmark.machine.processes import stoppable
 from trainmark.machine.storage import check_space
 from trainmark.spec.config import RunConfig
 from trainmark.spec.errors import DataError, StorageError

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from trainmark.data.split import StoredSplit
-from trainmark.machine.orphans import end_with_parent
+from trainmark.machine.processes import end_with_parent
 from trainmark.spec.errors import DataError
 
 AHEAD = 2  # batches that each process has under way

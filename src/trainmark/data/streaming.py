@@ -6,8 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from trainmark.data.augmentation import Views
-from trainmark.data.epochs import Order
+from trainmark.data.epochs import Order, Views
 from trainmark.data.readers import Readers, Wanted
 from trainmark.data.split import StoredSplit
 

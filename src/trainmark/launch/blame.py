@@ -5,8 +5,7 @@ import signal
 from pathlib import Path
 
 from trainmark.spec.event import read_events
-from trainmark.spec.exit_codes import DISK_FULL, FAILED, explain_exit
-from trainmark.spec.failures import failure_of, first_error, is_cause
+from trainmark.spec.failures import DISK_FULL, FAILED, explain_exit, failure_of, first_error, is_cause
 from trainmark.spec.run_folder import AttemptFolder
 from trainmark.spec.units import parse_cores
 

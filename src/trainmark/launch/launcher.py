@@ -8,10 +8,10 @@ from trainmark.spec.config import RunConfig
 from trainmark.spec.errors import SchedulerError
 from trainmark.spec.job_record import JobRecord
 from trainmark.spec.plan import Plan
-from trainmark.spec.queue import QueueAnswer, QueueState
 from trainmark.spec.registries import LAUNCHERS
 from trainmark.spec.run_folder import RunFolder
 from trainmark.spec.site import Site
+from trainmark.spec.status import QueueAnswer, QueueState
 from trainmark.spec.stored_run import read_stored
 
 MOST_SUBMITTED = 1000  # members of which a preview shows what is submitted for them together

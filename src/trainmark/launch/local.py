@@ -4,10 +4,9 @@ import os
 
 from trainmark.launch.blame import explain_failure
 from trainmark.launch.commands import as_comment, rank_command
-from trainmark.launch.processes import ProcessLauncher
-from trainmark.launch.start_gun import SAME_STORAGE_DELAY_S
-from trainmark.launch.starter import ProcessCommand
-from trainmark.launch.this_machine import check_this_machine
+from trainmark.launch.processes import ProcessCommand, ProcessLauncher
+from trainmark.launch.start_barrier import SAME_STORAGE_DELAY_S
+from trainmark.machine.accelerators import find_accelerators
 from trainmark.spec.config import RunConfig
 from trainmark.spec.errors import PlanError
 from trainmark.spec.job_record import JobRecord
@@ -15,6 +14,25 @@ from trainmark.spec.plan import Plan
 from trainmark.spec.run_folder import AttemptFolder
 from trainmark.spec.site import Site
 from trainmark.spec.units import counted, show_cores
+
+
+def check_this_machine(plan: Plan) -> None:
+    """Raises if the plan uses cores that this process may not use, or accelerators that do not exist."""
+    planned = {core for job in plan.first_jobs for rank in job.ranks for core in rank.cores}
+    missing = planned - os.sched_getaffinity(0)
+    if missing:
+        raise PlanError(
+            f"The plan uses cores {show_cores(tuple(missing))}, but this process may use only "
+            f"{show_cores(tuple(os.sched_getaffinity(0)))}. Correct the cores in the --site file."
+        )
+    devices = {rank.accelerator for job in plan.first_jobs for rank in job.ranks} - {None}
+    absent = devices - {accelerator.index for accelerator in find_accelerators()}
+    if absent:
+        raise PlanError(
+            f"The plan uses accelerator {', '.join(map(str, absent))}, but this machine does not have it. "
+            "Correct the accelerators in the --site file."
+        )
+
 
 # Workers of one machine talk over its loopback; looking for another interface by host name can take seconds.
 ENVIRONMENT = {"GLOO_SOCKET_IFNAME": "lo"}

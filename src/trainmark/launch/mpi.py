@@ -1,24 +1,105 @@
-"""Starts the ranks of each member by an mpirun of its own, on this machine or on the nodes that the site names."""
+"""Starts the ranks of each member by an mpirun of its own, on this machine or on the nodes that it is given."""
 
 import os
 import shlex
+import shutil
+import subprocess
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from functools import cached_property
+from typing import Literal, NamedTuple
 
 from trainmark.launch.blame import explain_mpirun
-from trainmark.launch.commands import as_comment, worker_words
-from trainmark.launch.environment import shared_environment
-from trainmark.launch.mpirun import Mpirun, check_root, find_mpirun, hosts_of, mpirun_words
-from trainmark.launch.processes import ProcessLauncher
-from trainmark.launch.start_gun import SAME_STORAGE_DELAY_S, SHARED_STORAGE_DELAY_S
-from trainmark.launch.starter import ProcessCommand
-from trainmark.launch.this_machine import check_this_machine
-from trainmark.machine.orphans import ending_with_us
+from trainmark.launch.commands import as_comment, shared_environment, worker_words
+from trainmark.launch.local import check_this_machine
+from trainmark.launch.processes import ProcessCommand, ProcessLauncher
+from trainmark.launch.start_barrier import SAME_STORAGE_DELAY_S, SHARED_STORAGE_DELAY_S
+from trainmark.machine.processes import ending_with_us
 from trainmark.spec.config import RunConfig
+from trainmark.spec.errors import PlanError
 from trainmark.spec.job_record import JobRecord
-from trainmark.spec.plan import Plan
+from trainmark.spec.plan import Plan, Rank
 from trainmark.spec.run_folder import AttemptFolder
 from trainmark.spec.site import Site
 from trainmark.spec.units import counted
+
+PROGRAMS = ("mpirun", "mpiexec")
+TIMEOUT_S = 30.0
+ALLOW_ROOT = ("ALLOW_RUN_AS_ROOT", "ALLOW_RUN_AS_ROOT_CONFIRM")  # after the maker's prefix; both must be 1
+THIS_MACHINE = "localhost"
+
+
+class Mpirun(NamedTuple):
+    """The program's path, and whose it is: Hydra is that of MPICH and of what is made from it."""
+
+    program: str
+    flavour: Literal["open-mpi", "hydra"]
+
+
+def find_mpirun() -> Mpirun:
+    """The first one on PATH; raises if there is none, or an unknown one."""
+    program = next((path for name in PROGRAMS if (path := shutil.which(name))), None)
+    if program is None:
+        raise PlanError(
+            "The launcher 'mpi' needs mpirun, but there is none on PATH. "
+            "Load your MPI module, install one (Debian: openmpi-bin), or choose --launcher local."
+        )
+    said = _version(program)
+    if "(Open MPI)" in said or "Open RTE" in said:
+        return Mpirun(program, "open-mpi")
+    if "HYDRA" in said:
+        return Mpirun(program, "hydra")
+    raise PlanError(
+        f"{program} calls itself '{said.strip().split(chr(10))[0]}', but the launcher 'mpi' knows Open MPI and MPICH's "
+        "Hydra. Put one of them first on PATH, or choose --launcher local."
+    )
+
+
+def check_root(mpirun: Mpirun, user_id: int, environment: Mapping[str, str]) -> None:
+    """Raises if mpirun would refuse to start anything for this user: Open MPI wants root to ask twice."""
+    if mpirun.flavour != "open-mpi" or user_id != 0:
+        return
+    asked = [all(environment.get(f"{maker}_{name}") == "1" for name in ALLOW_ROOT) for maker in ("OMPI", "PRTE")]
+    if not any(asked):
+        raise PlanError(
+            "Open MPI's mpirun does not run as root unless OMPI_ALLOW_RUN_AS_ROOT=1 and "
+            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 are set. Run as another user, set both, or choose --launcher local."
+        )
+
+
+def _version(program: str) -> str:
+    try:
+        done = subprocess.run(
+            [program, "--version"], capture_output=True, text=True, timeout=TIMEOUT_S, stdin=subprocess.DEVNULL
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise PlanError(f"'{program} --version' failed: {error}. Fix it, or choose --launcher local.") from None
+    return done.stdout + done.stderr
+
+
+def hosts_of(ranks: Sequence[Rank], *, is_this_machine: bool) -> dict[str, int]:
+    """How many ranks each node has, in the order of the ranks."""
+    return {THIS_MACHINE: len(ranks)} if is_this_machine else dict(Counter(rank.node for rank in ranks))
+
+
+def mpirun_words(mpirun: Mpirun, hosts: dict[str, int]) -> list[str]:
+    """What stands before a rank's own command: so many ranks on each host, in this order, bound to nothing.
+
+    The plan has given each rank its cores, which the rank binds itself to and checks. A binding by mpirun could only
+    contradict it: it is the n-th core of the node for the n-th rank of *this* mpirun, and members side by side on one
+    node, each with an mpirun of its own, would all be bound to the first cores.
+
+    By slot, Open MPI fills a host before the next one gets ranks, as the plan numbers them; Hydra always does. How many
+    a host takes is the plan's to say, also where a scheduler was asked for fewer tasks (OVERSUBSCRIBE).
+    """
+    listed = ",".join(f"{host}:{count}" for host, count in hosts.items())
+    ranks = str(sum(hosts.values()))
+    if mpirun.flavour == "open-mpi":
+        mapping = ["--map-by", "slot:OVERSUBSCRIBE", "--bind-to", "none"]
+        return [mpirun.program, "--host", listed, *mapping, "-np", ranks]
+    # Inside a job of Slurm, Hydra would ask srun for this very machine by the name localhost.
+    local = ["-launcher", "fork"] if list(hosts) == [THIS_MACHINE] else []
+    return [mpirun.program, *local, "-hosts", listed, "-bind-to", "none", "-n", ranks]
 
 
 def launcher() -> ProcessLauncher:

@@ -4,17 +4,57 @@ import os
 import subprocess
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple, Protocol
 
-from trainmark.launch.ends import End, record_end
-from trainmark.launch.start_gun import is_ready, tell_start
-from trainmark.launch.starter import ProcessCommand, Starter
+from trainmark.launch.start_barrier import is_ready, tell_start
+from trainmark.launch.supervise import End, record_end
 from trainmark.spec.config import RunConfig
-from trainmark.spec.exit_codes import DISK_FULL
+from trainmark.spec.failures import DISK_FULL
 from trainmark.spec.job_record import JobRecord
 from trainmark.spec.plan import Plan
-from trainmark.spec.queue import QueueState
 from trainmark.spec.run_folder import AttemptFolder, RunFolder
 from trainmark.spec.site import Site
+from trainmark.spec.status import QueueState
+
+
+class ProcessCommand(NamedTuple):
+    """A program that ends with this one: its name in exit.json, its words, the variables it is given, and its log."""
+
+    name: str
+    argv: tuple[str, ...]
+    environment: dict[str, str]
+    log: Path
+    holds_input: bool = False  # whether the program's input stays open as long as this process lives
+
+
+class Starter(Protocol):
+    """Knows the programs of a member, and what their ends mean."""
+
+    def check(self, config: RunConfig, plan: Plan, site: Site) -> None:
+        """Nothing, or an error if the plan cannot be started here."""
+        ...
+
+    def script(self, record: JobRecord) -> str:
+        """The job as a script that a person can read and run; pure."""
+        ...
+
+    def commands(self, record: JobRecord, number: int, attempt: AttemptFolder) -> list[ProcessCommand]:
+        """The programs of an attempt, whose number and folder are given."""
+        ...
+
+    def start_delay_s(self, record: JobRecord) -> float:
+        """How long after the start signal training starts, so that all ranks of such a member have seen it."""
+        ...
+
+    def has_failed(self, attempt: AttemptFolder) -> bool:
+        """Whether a rank has failed though the programs run on."""
+        ...
+
+    def explain(self, record: JobRecord, attempt: AttemptFolder, codes: list[int | None]) -> str:
+        """One line: why the attempt failed. None stands for a program that still ran at that moment."""
+        ...
+
 
 GRACE_S = 3.0  # between SIGTERM and SIGKILL, and for programs to end by themselves when one of their ranks has failed
 

@@ -1,12 +1,33 @@
-"""Running all jobs of a plan with any launcher: submit what fits, watch, try again what failed and may be."""
+"""Running all jobs of a plan with any launcher: submit what fits, watch, retry what failed, record how each ended."""
 
 import time
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
 
-from trainmark.launch.ends import may_be_tried_again
 from trainmark.launch.launcher import Launcher
+from trainmark.machine.storage import write_from_reserve
+from trainmark.spec.errors import RunFailedError, SchedulerError
+from trainmark.spec.files import read_json, write_json
 from trainmark.spec.job_record import JobRecord, write_jobs
+from trainmark.spec.run_folder import AttemptFolder
+
+End = Literal["finished", "failed", "stopped"]
+
+
+def record_end(record: JobRecord, attempt: AttemptFolder, state: End, reason: str | None, **facts: Any) -> None:
+    """exit.json says how the attempt ended, on a full disk too; what follows the completion record fails no member."""
+    if attempt.done.exists():
+        state, reason = "finished", None
+    data = {"state": state, "reason": reason, **facts}
+    write_from_reserve(record.folder.reserve("exit"), lambda: write_json(attempt.exit, data))
+
+
+def may_be_tried_again(record: JobRecord) -> bool:
+    """Whether the newest try failed; one that was stopped on purpose is left alone."""
+    attempt = record.folder.attempt(record.job.member, record.folder.num_attempts(record.job.member))
+    return not record.is_finished() and bool(read_json(attempt.exit)["state"] != "stopped")
 
 
 def run_jobs(launcher: Launcher, records: list[JobRecord], on_poll: Callable[[], None]) -> None:
@@ -36,3 +57,31 @@ def run_jobs(launcher: Launcher, records: list[JobRecord], on_poll: Callable[[],
 
 def _is_due_again(record: JobRecord, tries: Counter[int]) -> bool:
     return tries[record.job.member] < record.config.launch.attempts and may_be_tried_again(record)
+
+
+def outcome_of_stop(run_path: Path, *, jobs_go_on: bool) -> str:
+    """What follows «Stopped by …»."""
+    if jobs_go_on:
+        return (
+            f"; jobs that were submitted go on. See them with: trainmark status {run_path}; stop them with: trainmark "
+            f"cancel {run_path}; watch and collect with: trainmark resume {run_path}"
+        )
+    return f". Finished members are kept; go on with: trainmark resume {run_path}"
+
+
+def cancel_jobs(launcher: Launcher, records: list[JobRecord], run_path: Path, *, was_watched: bool) -> bool:
+    """Whether there was anything to stop; an error that says what was done, if the scheduler is unreachable.
+
+    Jobs that end with the process that started them have ended with it.
+    """
+    if not launcher.outlives_us:
+        return was_watched
+    try:
+        going_on = launcher.adopt(records)
+        launcher.cancel()
+    except SchedulerError as error:
+        done = "The process that watched the run was stopped, but jobs" if was_watched else "Jobs"
+        raise RunFailedError(
+            f"{done} were not cancelled, and may go on: {error}. Once Slurm answers: trainmark cancel {run_path}"
+        ) from None
+    return was_watched or bool(going_on)

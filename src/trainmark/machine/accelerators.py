@@ -1,7 +1,9 @@
-"""The accelerators of this machine, asked of NVIDIA's management library without loading torch."""
+"""The accelerators of this machine and how busy they are, asked of NVIDIA's management library; no torch."""
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 
 @dataclass(frozen=True)
@@ -50,3 +52,40 @@ def visible_indices(names: dict[int, str], visible: str | None) -> list[int]:
             break
         found.append(matches[0])
     return found
+
+
+class AcceleratorUsage(NamedTuple):
+    """One accelerator now; `utilisation` is the share of the last moments in which any kernel ran on it."""
+
+    utilisation: float
+    memory_bytes: int
+    power_w: float | None
+
+
+class AcceleratorMeter:
+    """Keeps the library open and the accelerators at hand; raises pynvml.NVMLError where there is none."""
+
+    def __init__(self, uuids: Sequence[str]) -> None:
+        import pynvml
+
+        self._nvml: Any = pynvml
+        pynvml.nvmlInit()
+        self._handles = [pynvml.nvmlDeviceGetHandleByUUID(uuid) for uuid in uuids]
+
+    def read(self) -> list[AcceleratorUsage]:
+        """Each accelerator, in the order in which they were named."""
+        return [self._read(handle) for handle in self._handles]
+
+    def _read(self, handle: Any) -> AcceleratorUsage:
+        return AcceleratorUsage(
+            utilisation=self._nvml.nvmlDeviceGetUtilizationRates(handle).gpu / 100,
+            memory_bytes=int(self._nvml.nvmlDeviceGetMemoryInfo(handle).used),
+            power_w=self._power_w(handle),
+        )
+
+    def _power_w(self, handle: Any) -> float | None:
+        try:
+            milliwatts: float = self._nvml.nvmlDeviceGetPowerUsage(handle)
+        except self._nvml.NVMLError:  # some boards do not tell
+            return None
+        return milliwatts / 1000

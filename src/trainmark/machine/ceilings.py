@@ -9,7 +9,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from trainmark.machine.core_watch import CLOCK_TICK_S, CoreWatch
+from trainmark.machine.cpu_usage import CLOCK_TICK_S, CoreWatch
 from trainmark.machine.instructions import has_fast
 
 Format = Literal["fp32", "tf32", "bf16", "fp16", "int8"]

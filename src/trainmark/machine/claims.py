@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from trainmark.machine.process import is_alive, this_process
+from trainmark.machine.processes import is_alive, this_process
 from trainmark.machine.storage import is_disk_full, no_space
 from trainmark.spec.errors import RunFailedError, StorageError
 from trainmark.spec.files import write_json

@@ -1,13 +1,18 @@
-"""Versions of what took part in a measurement, found without importing it."""
+"""Versions of what took part in a measurement, found without importing it, and the machine in one record."""
 
 import os
 import platform
+import socket
 import subprocess
+from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import trainmark
+from trainmark.machine.accelerators import find_accelerators
+from trainmark.machine.topology import instruction_sets, read_topology
+from trainmark.spec.units import show_cores
 
 PACKAGES = ("torch", "numpy", "scipy", "pydantic", "nvidia-ml-py", "mpi4py")
 
@@ -67,3 +72,19 @@ def code_version() -> str:
     except (OSError, subprocess.SubprocessError):
         return trainmark.__version__
     return f"{trainmark.__version__}+{found}"
+
+
+def describe_machine() -> dict[str, Any]:
+    """Host, processor, cores by NUMA domain, memory and accelerators."""
+    topology = read_topology()
+    return {
+        "host": socket.gethostname(),
+        "cpu": topology.cpu_model,
+        "architecture": platform.machine(),
+        "instruction_sets": instruction_sets(),
+        "logical_cpus": topology.logical_cpus,
+        "cores": len(topology.cores),
+        "numa_domains": [show_cores(domain) for domain in topology.numa_domains],
+        "memory_bytes": topology.memory_bytes,
+        "accelerators": [asdict(accelerator) for accelerator in find_accelerators()],
+    }

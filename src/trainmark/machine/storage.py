@@ -1,11 +1,18 @@
-"""Space on a file system: checked before a run, and some kept back so that its Result can always be written."""
+"""Storage: space checked and kept back, a node's own folder, and files of other nodes that NFS shows late."""
 
 import ctypes
 import errno
 import os
+import re
 import shutil
+import socket
+import stat
+import tempfile
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from typing import TypeVar
 
 from trainmark.spec.errors import ConfigError, StorageError
 from trainmark.spec.units import show_bytes
@@ -73,3 +80,76 @@ def is_disk_full(error: BaseException) -> bool:
             return True
         seen = seen.__cause__ or seen.__context__
     return False
+
+
+class _WrongPlaceError(Exception):
+    """Why a folder cannot be used."""
+
+
+def own_folder(
+    local_storage: str,
+    *,
+    told_by: str = "groups.local_storage",
+    instead: str = "Correct it in the site file, or choose --set launch.stage=none",
+) -> Path:
+    """The folder on this node's own storage that holds what this user has staged; it is made if it is not there."""
+    try:
+        return _own_folder(_expanded(local_storage))
+    except _WrongPlaceError as error:
+        where = f"{told_by} is '{local_storage}', but on {socket.gethostname()} {error}"
+        raise StorageError(f"{where}. {instead}.") from error
+
+
+def _own_folder(root: Path) -> Path:
+    # Its owner's alone: in a folder that all may write, such as /tmp, another user's data could have its name.
+    folder = root / f"trainmark-{os.geteuid()}"
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        found = folder.lstat()
+    except OSError as error:
+        raise _WrongPlaceError(f"{folder} cannot be made: {(error.strerror or str(error)).lower()}") from error
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+        raise _WrongPlaceError(f"{folder} is not a folder of this user")
+    return folder
+
+
+def _expanded(local_storage: str) -> Path:
+    text = os.path.expandvars(local_storage)
+    if unset := re.search(r"\$\{?(\w+)", text):
+        raise _WrongPlaceError(f"the variable {unset[1]} is not set")
+    path = Path(text).expanduser()
+    if not path.is_absolute():
+        raise _WrongPlaceError(f"'{path}' is not a path from the root")
+    if not path.is_dir():
+        raise _WrongPlaceError(f"there is no folder {path}")  # making it could fill the disk below a mount point
+    return path
+
+
+T = TypeVar("T")
+
+DELAY_S = 6.0  # until what one node wrote can be seen by the others
+LOOK_EVERY_S = 0.5
+
+
+def refresh_nfs_cache(folder: Path) -> None:
+    """What others have written into the folder can be seen here."""
+    with suppress(OSError):  # it may be full, or not there yet; then time must do
+        descriptor, name = tempfile.mkstemp(dir=folder, prefix=".look.")
+        os.close(descriptor)
+        Path(name).unlink()
+
+
+def read_when_visible(read: Callable[[], T], folder: Path, patience_s: float = DELAY_S, poll_s: float = 0.05) -> T:
+    """What `read` finds in the folder, once it can be read; after all patience, the reader's own error."""
+    begun = looked = time.monotonic()
+    while True:
+        try:
+            return read()
+        except (OSError, ValueError):
+            now = time.monotonic()
+            if now - begun > patience_s:
+                raise
+        if now - looked > LOOK_EVERY_S:
+            refresh_nfs_cache(folder)
+            looked = now
+        time.sleep(poll_s)

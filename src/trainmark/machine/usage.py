@@ -6,16 +6,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
-from trainmark.machine.accelerator_usage import AcceleratorMeter
-from trainmark.machine.cpu_times import ALL_CORES, CpuShares, CpuTimes, read_cpu_times, shares_between
-from trainmark.machine.network_counters import (
-    Interfaces,
-    NetworkBytes,
-    find_interfaces,
-    moved_between,
-    read_moved,
+from trainmark.machine.accelerators import AcceleratorMeter
+from trainmark.machine.cpu_usage import (
+    ALL_CORES,
+    PROC,
+    CpuShares,
+    CpuTimes,
+    ProcessUsage,
+    read_cpu_times,
+    read_processes,
+    shares_between,
 )
-from trainmark.machine.process_usage import PROC, ProcessUsage, read_processes
+from trainmark.machine.network import Interfaces, NetworkBytes, find_interfaces, moved_between, read_moved
 
 T = TypeVar("T")
 

@@ -7,11 +7,11 @@ import psutil
 
 from trainmark.machine.topology import instruction_sets
 from trainmark.spec.config import RunConfig
-from trainmark.spec.estimate import Estimate, Range, StoredSpeed
 from trainmark.spec.layout import SPLITTING, global_batch
 from trainmark.spec.plan import Plan
 from trainmark.spec.registries import DATASETS
 from trainmark.spec.site import Site
+from trainmark.spec.status import Estimate, Range, StoredSpeed
 from trainmark.spec.units import with_prefix
 from trainmark.spec.workload import DataFacts
 from trainmark.workloads.cost import Cost, cost_of

@@ -7,9 +7,9 @@ from trainmark.data.facts import own_facts
 from trainmark.plan.explain import Choices, source_of
 from trainmark.spec.config import RunConfig
 from trainmark.spec.errors import ConfigError
-from trainmark.spec.estimate import STEPS_FOR_SPEED
 from trainmark.spec.registries import DATASETS, MODELS, QUALITIES, TASKS
 from trainmark.spec.registry import closest
+from trainmark.spec.status import STEPS_FOR_SPEED
 from trainmark.spec.units import show_shape
 from trainmark.spec.workload import WorkloadSize
 

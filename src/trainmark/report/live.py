@@ -3,14 +3,39 @@
 import math
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from types import TracebackType
 
 from rich.console import Console
 from rich.live import Live
 
 from trainmark.report.progress_table import progress_line, progress_table
-from trainmark.spec.progress import MemberProgress
 from trainmark.spec.run_folder import RunFolder
+from trainmark.spec.status import MemberProgress
+
+EVERY_S = 2.0
+
+
+def making(
+    console: Console, what: str = "making data", noun: str = "samples", *, silent_s: float = 0.0
+) -> Callable[[int, int], None]:
+    """A function that takes how many are done, of how many, and prints it every few seconds and at the end.
+
+    What is done within `silent_s` is not reported.
+    """
+    next_s = time.monotonic() + silent_s
+    has_printed = silent_s == 0
+
+    def say(made: int, total: int) -> None:
+        nonlocal next_s, has_printed
+        now = time.monotonic()
+        if now >= next_s or (made == total and has_printed):
+            next_s, has_printed = now + EVERY_S, True
+            with suppress(OSError, SystemExit):  # of a closed stream; the work itself goes on
+                console.print(f"{what}: {made:,} of {total:,} {noun}", highlight=False)
+
+    return say
+
 
 # Looking costs time on the very cores that are being measured, so it is done seldom once members train.
 LOOK_S = 1.0

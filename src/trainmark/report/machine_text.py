@@ -1,10 +1,11 @@
-"""This machine on a terminal."""
+"""This machine, and what was found on it, on a terminal."""
 
 from typing import Any
 
 from rich.table import Table
 
 from trainmark.report.console import result_console
+from trainmark.spec.status import Finding
 from trainmark.spec.units import counted, show_bytes, show_cores, with_prefix
 
 
@@ -39,3 +40,14 @@ def print_machine(data: dict[str, Any]) -> None:
             table.add_row(f"ceiling, {ceiling['precision']}", f"{with_prefix(kernel['flops'], 'FLOP/s')}, {name}{won}")
         table.add_row("load by others meanwhile", _load(ceiling))
     result_console().print(table)
+
+
+MARKS = {"good": "ok", "warning": "!", "problem": "PROBLEM"}
+
+
+def findings_table(findings: list[Finding]) -> Table:
+    """One row per finding, in the order in which things were looked at."""
+    table = Table("", "what", "found", "what to do", box=None, pad_edge=False)
+    for finding in findings:
+        table.add_row(MARKS[finding.verdict], finding.what, finding.found, finding.fix)
+    return table

@@ -11,7 +11,7 @@ from jinja2 import Environment, StrictUndefined
 from trainmark.report.plots import Plot, RankEvents, or_reason, plots_of
 from trainmark.report.result_table import ROWS, interval_of, note_of, scale_of, state_of, training_of
 from trainmark.report.utilisation import TITLE, NodeSeries, utilisation_plot
-from trainmark.spec.plan_text import describe_slots
+from trainmark.spec.plan import describe_slots
 from trainmark.spec.result import MemberResult, Metric, Result
 from trainmark.spec.units import show_value, with_prefix
 

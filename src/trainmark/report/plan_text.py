@@ -1,10 +1,14 @@
-"""A Plan as people read it before anything starts."""
+"""A Plan and its estimate as people read them before anything starts."""
+
+from collections.abc import Iterator
 
 from rich.table import Table
 
-from trainmark.spec.plan import Plan, plan_figures
-from trainmark.spec.plan_text import describe_scale, describe_slots
-from trainmark.spec.units import counted, show_cores
+from trainmark.spec.config import RunConfig
+from trainmark.spec.layout import global_batch
+from trainmark.spec.plan import Plan, describe_scale, describe_slots, plan_figures
+from trainmark.spec.status import STEPS_FOR_SPEED, Estimate, Range
+from trainmark.spec.units import counted, show_bytes, show_cores
 
 MOST_ROWS = 20
 
@@ -29,3 +33,54 @@ def plan_table(plan: Plan) -> Table:
             table.add_row(str(job.member), str(rank.rank), rank.node, show_cores(rank.cores), device)
             rows += 1
     return table
+
+
+LONG_S = 3600.0
+UNITS = ((86_400.0, "days"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
+
+
+def estimate_lines(estimate: Estimate, config: RunConfig, plan: Plan) -> Iterator[str]:
+    """Time and memory, each as a range; then what to choose where a run would take long or not fit."""
+    yield f"estimated time: {_time(estimate)}"
+    yield f"estimated memory: {_memory(estimate, estimate.worker_bytes) if estimate.worker_bytes else 'unknown'}"
+    if estimate.seconds is not None and estimate.seconds[1] > LONG_S:
+        yield f"! This may take longer than an hour. {_smaller(config, plan)}"
+    if warning := _does_not_fit(estimate):
+        yield f"! {warning} Choose a smaller --set train.batch_size."
+
+
+def _time(estimate: Estimate) -> str:
+    if estimate.seconds is None:
+        return f"unknown until the first steps ({estimate.basis})"
+    return f"{show_range(estimate.seconds)} ({estimate.basis})"
+
+
+def _memory(estimate: Estimate, worker_bytes: Range) -> str:
+    least, most = (f"{float(f'{each / 2**30:.2g}'):g}" for each in worker_bytes)
+    workers = counted(estimate.workers_at_a_time, "worker")
+    available = "" if estimate.available_bytes is None else f"; {show_bytes(estimate.available_bytes)} available"
+    return f"about {least}–{most} GiB per worker, {workers} at a time{available}"
+
+
+def _smaller(config: RunConfig, plan: Plan) -> str:
+    """Settings with which a few steps are trained: enough to measure speed."""
+    few = STEPS_FOR_SPEED * global_batch(config.train, plan.workers_per_member)
+    data = " --set dataset=synthetic" if "path" in config.data else ""
+    settings = f"--members {plan.lanes} --set train.epochs=1{data} --set data.num_train={few}"
+    return f"To measure speed alone, {STEPS_FOR_SPEED} steps do: {settings}."
+
+
+def _does_not_fit(estimate: Estimate) -> str | None:
+    if estimate.worker_bytes is None or estimate.available_bytes is None:
+        return None
+    least, most = (each * estimate.workers_at_a_time for each in estimate.worker_bytes)
+    if most <= estimate.available_bytes:
+        return None
+    return "The workers will not fit into memory." if least > estimate.available_bytes else "Memory may not suffice."
+
+
+def show_range(seconds: Range) -> str:
+    """`about 9–20 h`: two ends in the unit that fits the larger, to two digits."""
+    size, unit = next((size, unit) for size, unit in UNITS if seconds[1] >= 2 * size or size == 1.0)
+    least, most = (f"{float(f'{each / size:.2g}'):g}" for each in seconds)
+    return f"about {least} {unit}" if least == most else f"about {least}–{most} {unit}"

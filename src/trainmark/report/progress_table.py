@@ -5,7 +5,7 @@ from collections import Counter
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from trainmark.spec.progress import GOING_ON, MemberProgress
+from trainmark.spec.status import GOING_ON, MemberProgress
 from trainmark.spec.units import show_duration
 
 MOST_ROWS = 16

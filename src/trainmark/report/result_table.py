@@ -8,7 +8,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from trainmark.spec.plan_text import describe_scale, describe_slots
+from trainmark.spec.plan import describe_scale, describe_slots
 from trainmark.spec.result import MemberResult, Metric, Result
 from trainmark.spec.units import counted, show_bytes, show_interval, show_value
 

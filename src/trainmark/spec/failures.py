@@ -1,7 +1,27 @@
-"""Which rank of a member failed first, by the events of all: when one fails, its peers soon fail of that."""
+"""How ranks fail: their exit codes, and which rank of a member failed first."""
+
+import signal
 
 from trainmark.spec.event import Event, read_events
 from trainmark.spec.run_folder import AttemptFolder
+
+FAILED = 1
+DISK_FULL = 28  # the number of ENOSPC
+STOPPED = 128 + signal.SIGTERM
+
+
+def explain_exit(code: int) -> str:
+    """What an exit code of a rank means, in words; negative codes are signals, as Python's subprocess has them."""
+    if code == DISK_FULL:
+        return "no space left where the run is stored; free some space or choose another --runs-dir"
+    if code == STOPPED:
+        return "stopped by SIGTERM"
+    if code < 0:
+        name = signal.Signals(-code).name if -code in set(signal.Signals) else "real-time signal"
+        why = "; probably out of memory, or killed by a user" if name == "SIGKILL" else ""
+        return f"killed by signal {-code} ({name}){why}"
+    return f"ended with exit code {code}"
+
 
 # What a rank says when its peer has gone, or when it was asked to end because of that: never the cause itself.
 LOST_PEER = ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "NCCL", "Gloo", "gloo")

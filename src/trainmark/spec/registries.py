@@ -14,21 +14,21 @@ WORKLOADS = Registry(
 MODELS = Registry(
     "model",
     {
-        "resnet-tiny": "trainmark.workloads.models.resnet_tiny:build",
-        "resnet18": "trainmark.workloads.models.resnet18:build",
-        "resnet34": "trainmark.workloads.models.resnet34:build",
-        "resnet50-v1": "trainmark.workloads.models.resnet50:build_v1",
-        "resnet50-v1.5": "trainmark.workloads.models.resnet50:build_v1_5",
-        "resnet101-v1": "trainmark.workloads.models.resnet101:build_v1",
-        "resnet101-v1.5": "trainmark.workloads.models.resnet101:build_v1_5",
-        "resnext50-32x4d": "trainmark.workloads.models.resnext50_32x4d:build",
-        "wide-resnet50-2": "trainmark.workloads.models.wide_resnet50_2:build",
-        "wide-resnet101-2": "trainmark.workloads.models.wide_resnet101_2:build",
-        "alexnet": "trainmark.workloads.models.alexnet:build",
-        "vgg16": "trainmark.workloads.models.vgg16:build",
-        "densenet121": "trainmark.workloads.models.densenet121:build",
-        "vit-small": "trainmark.workloads.models.vit_small:build",
-        "faster-rcnn": "trainmark.workloads.models.faster_rcnn:build",
+        "resnet-tiny": "trainmark.train.torch.models.resnet_tiny:build",
+        "resnet18": "trainmark.train.torch.models.resnet18:build",
+        "resnet34": "trainmark.train.torch.models.resnet34:build",
+        "resnet50-v1": "trainmark.train.torch.models.resnet50:build_v1",
+        "resnet50-v1.5": "trainmark.train.torch.models.resnet50:build_v1_5",
+        "resnet101-v1": "trainmark.train.torch.models.resnet101:build_v1",
+        "resnet101-v1.5": "trainmark.train.torch.models.resnet101:build_v1_5",
+        "resnext50-32x4d": "trainmark.train.torch.models.resnext50_32x4d:build",
+        "wide-resnet50-2": "trainmark.train.torch.models.wide_resnet50_2:build",
+        "wide-resnet101-2": "trainmark.train.torch.models.wide_resnet101_2:build",
+        "alexnet": "trainmark.train.torch.models.alexnet:build",
+        "vgg16": "trainmark.train.torch.models.vgg16:build",
+        "densenet121": "trainmark.train.torch.models.densenet121:build",
+        "vit-small": "trainmark.train.torch.models.vit_small:build",
+        "faster-rcnn": "trainmark.train.torch.models.faster_rcnn:build",
     },
     group="trainmark.models",
 )
@@ -49,8 +49,8 @@ DATASETS = Registry(
 TASKS = Registry(
     "task",
     {
-        "classification": "trainmark.workloads.tasks.classification:Classification",
-        "detection": "trainmark.workloads.tasks.detection:Detection",
+        "classification": "trainmark.train.torch.tasks.classification:Classification",
+        "detection": "trainmark.train.torch.tasks.detection:Detection",
     },
     group="trainmark.tasks",
 )
@@ -59,7 +59,7 @@ QUALITIES = Registry(
     "quality",
     {
         "map50": "trainmark.workloads.quality.map50:Map50",
-        "map50-nms": "trainmark.workloads.quality.map50_nms:Map50Nms",
+        "map50-nms": "trainmark.workloads.quality.map50:Map50Nms",
         "top1": "trainmark.workloads.quality.top1:Top1",
     },
     group="trainmark.qualities",
@@ -68,12 +68,12 @@ QUALITIES = Registry(
 OPTIMIZERS = Registry(
     "optimizer",
     {
-        "sgd": "trainmark.train.optimizers.sgd:build",
-        "adam": "trainmark.train.optimizers.adam:build",
-        "adamw": "trainmark.train.optimizers.adamw:build",
-        "adagrad": "trainmark.train.optimizers.adagrad:build",
-        "lars": "trainmark.train.optimizers.lars:build",
-        "lamb": "trainmark.train.optimizers.lamb:build",
+        "sgd": "trainmark.train.torch.optimizers.elementwise:sgd",
+        "adam": "trainmark.train.torch.optimizers.elementwise:adam",
+        "adamw": "trainmark.train.torch.optimizers.elementwise:adamw",
+        "adagrad": "trainmark.train.torch.optimizers.elementwise:adagrad",
+        "lars": "trainmark.train.torch.optimizers.layerwise:lars",
+        "lamb": "trainmark.train.torch.optimizers.layerwise:lamb",
     },
     group="trainmark.optimizers",
 )
@@ -81,11 +81,11 @@ OPTIMIZERS = Registry(
 SCHEDULES = Registry(
     "schedule",
     {
-        "constant": "trainmark.train.schedules.constant:share_of_peak",
-        "step": "trainmark.train.schedules.step:share_of_peak",
-        "polynomial": "trainmark.train.schedules.polynomial:share_of_peak",
-        "cosine": "trainmark.train.schedules.cosine:share_of_peak",
-        "cyclic": "trainmark.train.schedules.cyclic:share_of_peak",
+        "constant": "trainmark.train.schedules:constant",
+        "step": "trainmark.train.schedules:step",
+        "polynomial": "trainmark.train.schedules:polynomial",
+        "cosine": "trainmark.train.schedules:cosine",
+        "cyclic": "trainmark.train.schedules:cyclic",
     },
     group="trainmark.schedules",
 )
@@ -93,12 +93,12 @@ SCHEDULES = Registry(
 PRECISIONS = Registry(
     "precision",
     {
-        "fp32": "trainmark.train.precision.fp32:build",
-        "tf32": "trainmark.train.precision.tf32:build",
-        "bf16-mixed": "trainmark.train.precision.bf16_mixed:build",
-        "fp16-mixed": "trainmark.train.precision.fp16_mixed:build",
-        "fp16": "trainmark.train.precision.fp16:build",
-        "int8": "trainmark.train.precision.int8:build",
+        "fp32": "trainmark.train.torch.precision.fp32:build",
+        "tf32": "trainmark.train.torch.precision.tf32:build",
+        "bf16-mixed": "trainmark.train.torch.precision.bf16_mixed:build",
+        "fp16-mixed": "trainmark.train.torch.precision.fp16_mixed:build",
+        "fp16": "trainmark.train.torch.precision.fp16:build",
+        "int8": "trainmark.train.torch.precision.int8:build",
     },
     group="trainmark.precisions",
 )
@@ -106,13 +106,13 @@ PRECISIONS = Registry(
 COMMUNICATION = Registry(
     "communication mode",
     {
-        "allreduce": "trainmark.train.communication.allreduce:build",
-        "ring": "trainmark.train.communication.ring:build",
-        "hierarchical": "trainmark.train.communication.hierarchical:build",
-        "torus-2d": "trainmark.train.communication.torus_2d:build",
-        "mpi": "trainmark.train.communication.mpi:build",
-        "parameter-server": "trainmark.train.communication.parameter_server:build",
-        "local-sgd": "trainmark.train.communication.local_sgd:build",
+        "allreduce": "trainmark.train.torch.communication.allreduce:allreduce",
+        "ring": "trainmark.train.torch.communication.allreduce:ring",
+        "hierarchical": "trainmark.train.torch.communication.allreduce:hierarchical",
+        "torus-2d": "trainmark.train.torch.communication.allreduce:torus_2d",
+        "mpi": "trainmark.train.torch.communication.mpi:build",
+        "parameter-server": "trainmark.train.torch.communication.parameter_server:build",
+        "local-sgd": "trainmark.train.torch.communication.local_sgd:build",
     },
     group="trainmark.communication",
 )
@@ -120,11 +120,11 @@ COMMUNICATION = Registry(
 COMMUNICATION_PRECISIONS = Registry(
     "communication precision",
     {
-        "fp32": "trainmark.train.communication.fp32:build",
-        "fp16": "trainmark.train.communication.fp16:build",
-        "bf16": "trainmark.train.communication.bf16:build",
-        "int8": "trainmark.train.communication.int8:Int8",
-        "powersgd": "trainmark.train.communication.powersgd:PowerSgd",
+        "fp32": "trainmark.train.torch.communication.wire:fp32",
+        "fp16": "trainmark.train.torch.communication.wire:fp16",
+        "bf16": "trainmark.train.torch.communication.wire:bf16",
+        "int8": "trainmark.train.torch.communication.wire:Int8",
+        "powersgd": "trainmark.train.torch.communication.powersgd:PowerSgd",
     },
     group="trainmark.communication_precisions",
 )
@@ -132,11 +132,11 @@ COMMUNICATION_PRECISIONS = Registry(
 PARALLEL = Registry(
     "parallel mode",
     {
-        "data": "trainmark.train.parallel.data:build",
-        "sharded": "trainmark.train.parallel.sharded:build",
-        "model": "trainmark.train.parallel.model:build",
-        "gpipe": "trainmark.train.parallel.gpipe:build",
-        "1f1b": "trainmark.train.parallel.one_f_one_b:build",
+        "data": "trainmark.train.torch.parallel.data:build",
+        "sharded": "trainmark.train.torch.parallel.sharded:build",
+        "model": "trainmark.train.torch.parallel.pipeline:build_model_parallel",
+        "gpipe": "trainmark.train.torch.parallel.pipeline:build_gpipe",
+        "1f1b": "trainmark.train.torch.parallel.pipeline:build_1f1b",
     },
     group="trainmark.parallel",
 )

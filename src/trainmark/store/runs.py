@@ -1,4 +1,4 @@
-"""The stored runs of a runs folder: a new one, one by name, all of them."""
+"""The stored runs of a runs folder: a new one, one by name, all of them; where a run comes from."""
 
 import errno
 import os
@@ -6,18 +6,25 @@ import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 
+from trainmark.data.facts import differences
+from trainmark.machine.software import code_version, describe_machine, describe_software
 from trainmark.machine.storage import check_space
+from trainmark.spec.config import RunConfig
 from trainmark.spec.errors import ConfigError, RunNotFoundError, StorageError, TrainmarkError
 from trainmark.spec.plan import plan_from_json
 from trainmark.spec.result import Result
 from trainmark.spec.run_folder import RunFolder, is_named
+from trainmark.spec.workload import DataFacts
 from trainmark.spec.wrong_value import what_is_wrong
+from trainmark.workloads.find import find_size
 
 
 def check_runs_dir(runs_dir: Path) -> None:
@@ -148,3 +155,15 @@ def keep_richer_result(folder: RunFolder, new: Result) -> Result:
     folder.result.rename(folder.earlier_result(number))
     warning = f"the Result stored earlier {why}; it is kept as {folder.earlier_result(number).name}"
     return new.model_copy(update={"warnings": [warning, *new.warnings]})
+
+
+def origin_of(config: RunConfig, facts: DataFacts, config_hash: str) -> dict[str, Any]:
+    """The content of origin.json, now."""
+    unlike = differences(find_size(config.workload, config.size), config.dataset, facts)
+    return {
+        "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "machine": describe_machine(),
+        "software": describe_software(),
+        "data": {**asdict(facts), "unlike_the_size": unlike},
+        "provenance": {"code_version": code_version(), "config_hash": config_hash},
+    }

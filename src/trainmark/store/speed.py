@@ -6,8 +6,8 @@ from pathlib import Path
 from trainmark.machine.topology import read_topology
 from trainmark.spec.config import RunConfig
 from trainmark.spec.errors import TrainmarkError
-from trainmark.spec.estimate import StoredSpeed
 from trainmark.spec.result import Result
+from trainmark.spec.status import StoredSpeed
 from trainmark.store.runs import all_runs, read_result
 
 MOST_READ = 8  # runs that are looked at; a Result of a large ensemble takes a while to read

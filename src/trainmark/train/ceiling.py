@@ -18,7 +18,7 @@ from trainmark.spec.run_folder import AttemptFolder, RunFolder
 from trainmark.spec.stored_run import read_choices
 from trainmark.train.end_request import Store
 from trainmark.train.event_log import EventLog
-from trainmark.train.process_group import barrier
+from trainmark.train.torch.process_group import barrier
 
 AFTER = "trainmark/ceiling_after"
 POLL_S = 0.2

@@ -12,8 +12,8 @@ from trainmark.spec.files import write_atomically, write_json
 from trainmark.spec.run_folder import AttemptFolder
 from trainmark.train.end_request import EndedEarlyError, EndRequest
 from trainmark.train.event_log import EventLog
-from trainmark.train.process_group import barrier, gather_rows
-from trainmark.train.trainee import Trainee
+from trainmark.train.torch.process_group import barrier, gather_rows
+from trainmark.train.torch.trainee import Trainee
 
 KEPT = 2  # whole checkpoints of an attempt: should the newest one be damaged, the one before is still there
 CHECKSUM = "blake2b"

@@ -13,8 +13,8 @@ from trainmark.data.batches import KnownBatches
 from trainmark.data.epochs import Order
 from trainmark.spec.files import write_atomically
 from trainmark.train.event_log import EventLog
-from trainmark.train.process_group import gather_rows
-from trainmark.train.trainee import Trainee
+from trainmark.train.torch.process_group import gather_rows
+from trainmark.train.torch.trainee import Trainee
 
 
 def evaluate(trainee: Trainee, epoch: int, log: EventLog) -> float | None:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 
 from trainmark.spec.config import TrainConfig
-from trainmark.spec.schedule import Progress
+from trainmark.train.schedules import Progress
 
 Schedule = Callable[[Progress, TrainConfig], float]
 

@@ -2,19 +2,17 @@
 
 import time
 
-from trainmark.data.augmentation import Views, epoch_views, unchanged
-from trainmark.data.epochs import Order, epoch_order, replica_batches
+from trainmark.data.epochs import Order, Views, epoch_order, epoch_views, replica_batches, unchanged
 from trainmark.spec.layout import global_batch
-from trainmark.spec.schedule import Progress
 from trainmark.train.checkpoint import Checkpoints, Position
 from trainmark.train.evaluation import evaluate
 from trainmark.train.event_log import EventLog
 from trainmark.train.learning_rate import is_collapsed, learning_rate, weight_decay_factor
-from trainmark.train.process_group import barrier
-from trainmark.train.rate import set_rate, set_weight_decay
-from trainmark.train.step import step_of
+from trainmark.train.schedules import Progress
 from trainmark.train.step_recorder import StepRecorder
-from trainmark.train.trainee import Step, Trainee
+from trainmark.train.torch.process_group import barrier
+from trainmark.train.torch.step import set_rate, set_weight_decay, step_of
+from trainmark.train.torch.trainee import Step, Trainee
 
 
 def train(trainee: Trainee, checkpoints: Checkpoints, log: EventLog, position: Position) -> float | None:

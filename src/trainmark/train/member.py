@@ -6,7 +6,6 @@ from functools import partial
 from trainmark.spec.files import write_json
 from trainmark.spec.job_record import JobRecord
 from trainmark.spec.plan import Rank
-from trainmark.train.build import build_trainee
 from trainmark.train.ceiling import measure_after, measure_before, patience_of
 from trainmark.train.checkpoint import Checkpoints
 from trainmark.train.end_request import EndRequest
@@ -15,9 +14,10 @@ from trainmark.train.event_log import EventLog
 from trainmark.train.loop import train
 from trainmark.train.open_data import open_data
 from trainmark.train.process import peak_memory, set_up_process
-from trainmark.train.process_group import barrier, join_group, leave_group
 from trainmark.train.resume import agree_on_checkpoints, find_checkpoints, resume_from_newest
 from trainmark.train.start_line import wait_for_go
+from trainmark.train.torch.build import build_trainee
+from trainmark.train.torch.process_group import barrier, join_group, leave_group
 from trainmark.train.usage_log import sample_usage
 
 

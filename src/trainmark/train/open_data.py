@@ -10,8 +10,8 @@ from trainmark.data.bootstrap import Counts, read_counts
 from trainmark.data.folders import with_folder
 from trainmark.data.readers import Readers
 from trainmark.data.split import Split, StoredSplit
-from trainmark.data.staging.selection import Selection
-from trainmark.data.staging.staged_split import StagedSplit
+from trainmark.data.staging.duplicator import StagedSplit
+from trainmark.data.staging.pack import Selection
 from trainmark.data.streaming import StreamedBatches
 from trainmark.spec.config import RunConfig
 from trainmark.spec.job_record import JobRecord
@@ -20,8 +20,8 @@ from trainmark.spec.registries import DATASETS, TASKS
 from trainmark.spec.run_folder import AttemptFolder
 from trainmark.spec.seeds import Purpose, stream
 from trainmark.train.event_log import EventLog
-from trainmark.train.speed import image_layout
 from trainmark.train.staging import stage_on_node
+from trainmark.train.torch.speed import image_layout
 from trainmark.workloads.find import find_size
 
 RESIDENT_BYTES = 2**30  # what a rank keeps of each split in memory rather than reading it again in every epoch

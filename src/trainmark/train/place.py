@@ -4,8 +4,7 @@ import os
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from trainmark.machine.affinity import pin_to
-from trainmark.machine.topology import read_topology
+from trainmark.machine.topology import pin_to, read_topology
 from trainmark.spec.errors import PlanError
 from trainmark.spec.job_record import JobRecord
 from trainmark.spec.plan import Rank
@@ -64,7 +63,7 @@ def take_place(rank: Rank, record: JobRecord, *, told_by: str) -> Rank:
         if record.site.slurm.binding == "slurm":
             rank = rank._replace(cores=_bound_cores(rank, record.job.ranks))
     elif told_by == "mpi" and rank.accelerator is not None:
-        # As launch/environment.py does where each rank can be given variables of its own.
+        # As launch/commands.py does where each rank can be given variables of its own.
         os.environ |= {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": str(rank.accelerator)}
     pin_to(rank.cores)
     return rank

@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
-from trainmark.machine.affinity import check_affinity
 from trainmark.machine.allocators import loaded_allocator
 from trainmark.machine.software import recorded_environment
+from trainmark.machine.topology import check_affinity
 from trainmark.spec.job_record import JobRecord
 from trainmark.spec.plan import Rank
 from trainmark.spec.seeds import weights_seed

@@ -9,15 +9,15 @@ from typing import Any, NamedTuple
 
 import torch
 
-from trainmark.machine.late_files import look_afresh, read_late
+from trainmark.machine.storage import read_when_visible, refresh_nfs_cache
 from trainmark.spec.errors import TrainmarkError
 from trainmark.spec.run_folder import CheckpointFolder, RunFolder
 from trainmark.train.checkpoint import CHECKSUM, Position, read_checksum
 from trainmark.train.end_request import Store
 from trainmark.train.event_log import EventLog
-from trainmark.train.memory_lack import explain_memory_lack
-from trainmark.train.process_group import gather_rows
-from trainmark.train.trainee import Trainee
+from trainmark.train.out_of_memory import explain_out_of_memory
+from trainmark.train.torch.process_group import gather_rows
+from trainmark.train.torch.trainee import Trainee
 
 CHECKPOINTS = "trainmark/checkpoints"
 
@@ -37,7 +37,7 @@ def find_checkpoints(folder: RunFolder, member: int, attempt: int) -> list[Saved
     """What earlier attempts at the member left, newest first."""
     found = []
     for earlier in range(attempt - 1, 0, -1):
-        look_afresh(folder.attempt(member, earlier).path)
+        refresh_nfs_cache(folder.attempt(member, earlier).path)
         complete = [each for each in folder.attempt(member, earlier).checkpoints() if each.complete.exists()]
         found += [Saved(each, _checksums_of(each)) for each in reversed(complete)]
     return found
@@ -101,7 +101,7 @@ def _read_state(saved: Saved, trainee: Trainee) -> dict[str, Any]:
     """
     path = saved.folder.rank(trainee.rank)
     try:
-        read_late(path.stat, saved.folder.path)
+        read_when_visible(path.stat, saved.folder.path)
         if saved.checksums is not None and read_checksum(path) not in saved.checksums[trainee.rank :][:1]:
             raise DamagedError(f"{path} does not have the checksum that it was written with")
     except OSError as error:
@@ -111,7 +111,7 @@ def _read_state(saved: Saved, trainee: Trainee) -> dict[str, Any]:
         state: dict[str, Any] = torch.load(path, map_location=trainee.device, weights_only=True)
     except (OSError, RuntimeError, ValueError, LookupError, EOFError, UnpicklingError) as error:
         is_known_whole = saved.checksums is not None
-        if is_known_whole or isinstance(error, torch.OutOfMemoryError) or explain_memory_lack(error):
+        if is_known_whole or isinstance(error, torch.OutOfMemoryError) or explain_out_of_memory(error):
             raise
         raise DamagedError(f"{path} cannot be loaded: {type(error).__name__}") from error
     return state
@@ -125,7 +125,7 @@ def _load(state: dict[str, Any], trainee: Trainee, folder: CheckpointFolder) -> 
             torch.cuda.set_rng_state(state["cuda_random_state"].cpu())
         return Position(*state["position"])
     except (RuntimeError, ValueError, LookupError) as error:
-        if isinstance(error, torch.OutOfMemoryError) or explain_memory_lack(error):
+        if isinstance(error, torch.OutOfMemoryError) or explain_out_of_memory(error):
             raise
         raise TrainmarkError(
             f"The checkpoint {folder.path} is whole, but does not fit this model and optimizer "

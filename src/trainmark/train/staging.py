@@ -7,11 +7,9 @@ from functools import partial
 from typing import Any
 
 from trainmark.data.split import StoredSplit
-from trainmark.data.staging.duplicator import Staged, find_pack, stage
-from trainmark.data.staging.selection import Selection
-from trainmark.data.staging.staged_split import StagedSplit
-from trainmark.machine.late_files import read_late
-from trainmark.machine.local_storage import own_folder
+from trainmark.data.staging.duplicator import Staged, StagedSplit, find_pack, stage
+from trainmark.data.staging.pack import Selection
+from trainmark.machine.storage import own_folder, read_when_visible
 from trainmark.spec.errors import StorageError
 from trainmark.spec.files import read_json, write_json
 from trainmark.spec.job_record import JobRecord
@@ -71,7 +69,7 @@ def _wait_for_all_nodes(record: JobRecord, attempt: AttemptFolder) -> None:
     """
     for first in (rank.rank for rank in record.job.ranks if rank.rank_of_node == 0):
         mark = attempt.staged(first)
-        outcome: dict[str, Any] = read_late(partial(read_json, mark), attempt.path, math.inf, POLL_S)
+        outcome: dict[str, Any] = read_when_visible(partial(read_json, mark), attempt.path, math.inf, POLL_S)
         if outcome["error"] is not None:
             time.sleep(PATIENCE_S)
             raise StorageError(f"Rank {first} could not stage the samples of its node: {outcome['error']}")

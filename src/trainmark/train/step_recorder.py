@@ -11,7 +11,7 @@ from torch import Tensor
 
 from trainmark.spec.errors import TrainmarkError
 from trainmark.train.event_log import EventLog
-from trainmark.train.traffic import Traffic
+from trainmark.train.torch.traffic import Traffic
 
 SECONDS_BETWEEN_BLOCKS = 1.0
 

@@ -11,15 +11,14 @@ from pathlib import Path
 from types import FrameType
 
 from trainmark.machine.instructions import keep_compiled_code_apart, keep_off_broken_amx
-from trainmark.machine.late_files import read_late
-from trainmark.machine.orphans import end_with_input, end_with_parent, watch_parent
-from trainmark.machine.storage import is_disk_full
+from trainmark.machine.processes import end_with_input, end_with_parent, watch_parent
+from trainmark.machine.storage import is_disk_full, read_when_visible
 from trainmark.spec.errors import StorageError, TrainmarkError
-from trainmark.spec.exit_codes import DISK_FULL, FAILED, STOPPED
+from trainmark.spec.failures import DISK_FULL, FAILED, STOPPED
 from trainmark.spec.job_record import read_job_record
 from trainmark.train.end_request import EndRequest
 from trainmark.train.event_log import EventLog
-from trainmark.train.memory_lack import explain_memory_lack
+from trainmark.train.out_of_memory import explain_out_of_memory
 from trainmark.train.own_log import print_into
 from trainmark.train.place import find_own_rank, take_place
 
@@ -43,7 +42,7 @@ def main(argv: list[str] | None = None) -> None:
     log: EventLog | None = None
     mark: Path | None = None
     try:
-        record = read_late(lambda: read_job_record(arguments.job), arguments.job.parent)
+        record = read_when_visible(lambda: read_job_record(arguments.job), arguments.job.parent)
         attempt = record.folder.attempt(record.job.member, arguments.attempt)
         mark = attempt.failed if arguments.rank == "mpi" else None
         rank = find_own_rank(arguments.rank, record.job.ranks, os.environ)
@@ -111,7 +110,7 @@ def _exit_code(error: BaseException) -> int:
 
 
 def _one_line(error: BaseException) -> str:
-    if lack := explain_memory_lack(error):
+    if lack := explain_out_of_memory(error):
         return lack
     words = str(error).strip().split("\n")[0]
     return words if isinstance(error, TrainmarkError) else f"{type(error).__name__}: {words}"

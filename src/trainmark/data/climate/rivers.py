@@ -6,9 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from trainmark.data.climate.channels import AT, ATMOSPHERIC_RIVER
-from trainmark.data.climate.grid import Array, Box, Grid
-from trainmark.data.climate.life import Life
+from trainmark.data.climate.grid import AT, ATMOSPHERIC_RIVER, Array, Box, Grid
+from trainmark.data.climate.storms import Life
 
 FAINT_SHARE = 0.35  # of its peak, below which no box is drawn
 SHARES = np.linspace(0, 1, 25)  # of the way from foot to head, where the box is measured

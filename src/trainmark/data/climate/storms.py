@@ -1,13 +1,38 @@
-"""Storm: a vortex that is born, drifts, deepens and fades: tropical (warm core) or extratropical (cold core, comma)."""
+"""Storm: a vortex that is born, drifts, deepens and fades, tropical (warm core) or not; the life of an event."""
 
 import math
 from dataclasses import dataclass
 
 import numpy as np
 
-from trainmark.data.climate.channels import AT, EXTRATROPICAL_CYCLONE, TROPICAL_CYCLONE, TROPICAL_DEPRESSION
-from trainmark.data.climate.grid import Array, Box, Grid, Window
-from trainmark.data.climate.life import Life
+from trainmark.data.climate.grid import (
+    AT,
+    EXTRATROPICAL_CYCLONE,
+    TROPICAL_CYCLONE,
+    TROPICAL_DEPRESSION,
+    Array,
+    Box,
+    Grid,
+    Window,
+)
+
+
+@dataclass(frozen=True)
+class Life:
+    """A span of days; strength rises from 0 to 1 and falls again, fast at both ends."""
+
+    birth_day: float
+    num_days: float
+
+    def age_days(self, day: float) -> float:
+        """Days since birth; negative before it."""
+        return day - self.birth_day
+
+    def strength(self, day: float) -> float:
+        """Share of the peak, 0 … 1."""
+        share = self.age_days(day) / self.num_days
+        return math.sin(math.pi * share) ** 0.6 if 0 < share < 1 else 0.0
+
 
 NAMED_STORM_M_S = 17.5  # 34 knots: from this wind on a tropical depression is a tropical storm
 FAINT_TROPICAL_M_S = 8.0

@@ -5,10 +5,9 @@ from functools import cached_property
 
 import numpy as np
 
-from trainmark.data.climate.channels import AT, CHANNELS, NUM_CHANNELS
 from trainmark.data.climate.events import Calendar, Cast
 from trainmark.data.climate.fields import Background
-from trainmark.data.climate.grid import Array, Grid
+from trainmark.data.climate.grid import AT, CHANNELS, NUM_CHANNELS, Array, Grid
 
 GEOGRAPHY, WAVES, EVENTS, NOISE = range(4)  # what a random stream is for
 

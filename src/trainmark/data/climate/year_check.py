@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from trainmark.data.climate.channels import BOX_COLUMNS, CHANNELS, CLASSES, MOST_BOXES, NUM_CHANNELS, PADDING
-from trainmark.data.climate.grid import Array
+from trainmark.data.climate.grid import BOX_COLUMNS, CHANNELS, CLASSES, MOST_BOXES, NUM_CHANNELS, PADDING, Array
 from trainmark.data.climate.year_file import DAMAGE, one_line
 from trainmark.data.split import Problem, place_in_file
 from trainmark.spec.units import counted, show_shape

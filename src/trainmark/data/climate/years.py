@@ -1,16 +1,95 @@
-"""Years: a split made of the files of several years, one after another."""
+"""Years: a split made of the files of several years, found in folders, with the statistics of each channel."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trainmark.data.climate.grid import Array
-from trainmark.data.climate.statistics import ChannelStatistics, channel_statistics, chosen_samples
 from trainmark.data.climate.year_file import YearFile
-from trainmark.data.split import Raw
+from trainmark.data.split import Raw, SplitName
 from trainmark.spec.errors import DataError
+
+MAKE_THEM = "`trainmark data make extreme-weather` makes some; the real ones: https://extremeweatherdataset.github.io"
+
+
+def files_of_split(folder: Path, split: SplitName, eval_files: Sequence[str] = ()) -> list[Path]:
+    """The files of a split, by name.
+
+    DIR/train/*.h5 and DIR/eval/*.h5, where DIR has these folders. Otherwise the files in DIR itself, one a year:
+    `eval_files` names those held out; without it the last is.
+    """
+    if not folder.is_dir():
+        raise DataError(f"There is no folder {folder}. Set data.path to one with ExtremeWeather files; {MAKE_THEM}.")
+    if (folder / "train").is_dir() or (folder / "eval").is_dir():
+        files = _h5_files(folder / split)
+        if not files:
+            raise DataError(f"{folder / split} holds no *.h5 file, but the {split} split needs one; {MAKE_THEM}.")
+        return files
+    return _share_out(folder, split, eval_files)
+
+
+def _share_out(folder: Path, split: SplitName, eval_files: Sequence[str]) -> list[Path]:
+    files = _h5_files(folder)
+    names = [file.name for file in files]
+    if not files:
+        raise DataError(f"{folder} holds neither train/ and eval/ nor *.h5 files; {MAKE_THEM}.")
+    unknown = sorted(set(eval_files) - set(names))
+    if unknown:
+        raise DataError(
+            f"data.eval_files names {', '.join(unknown)}, but {folder} has no such file. It has {', '.join(names)}."
+        )
+    held_out = set(eval_files) or {names[-1]}
+    if len(held_out) == len(files):
+        raise DataError(
+            f"All {len(files)} *.h5 files of {folder} would be held out, and none is left to train on. "
+            "Add a year, or name fewer in data.eval_files."
+        )
+    return [file for file in files if (file.name in held_out) == (split == "eval")]
+
+
+def _h5_files(folder: Path) -> list[Path]:
+    """Files whose name starts with a dot are still being written."""
+    return sorted(file for file in folder.glob("*.h5") if not file.name.startswith("."))
+
+
+MOST_SAMPLES = 64
+FEWEST_SAMPLES = 8
+MOST_VALUES = 2**26  # 256 MiB of float32: at 16 × 768 × 1152 the fewest samples are more than enough
+
+
+@dataclass(frozen=True)
+class ChannelStatistics:
+    """Means and standard deviations by channel: model input = (value − offset) / scale."""
+
+    offset: NDArray[np.float32]
+    scale: NDArray[np.float32]
+
+
+def chosen_samples(num_samples: int, values_per_sample: int) -> list[int]:
+    """Which samples are read: evenly spread, the same ones for every process."""
+    wanted = min(MOST_SAMPLES, max(FEWEST_SAMPLES, MOST_VALUES // values_per_sample), num_samples)
+    return [place * num_samples // wanted for place in range(wanted)]
+
+
+def channel_statistics(read: Callable[[int], NDArray[np.float32]], samples: list[int]) -> ChannelStatistics:
+    """The statistics of `samples`; a channel that never changes has a scale of 1."""
+    means, squares = [], []
+    for sample in samples:
+        image = read(sample)
+        # Pressure in Pa squared does not fit the digits of float32; heights do not either.
+        means.append(image.mean((1, 2), dtype=np.float64))
+        squares.append(image.var((1, 2), dtype=np.float64) + means[-1] ** 2)
+    offset = np.mean(means, axis=0)
+    variance = np.maximum(np.mean(squares, axis=0) - offset**2, 0)
+    # Far below the digits that float32 keeps of the mean, what varies is rounding.
+    scale = np.where(variance > (1e-7 * offset) ** 2, np.sqrt(variance), 1)
+    return ChannelStatistics(offset.astype(np.float32), scale.astype(np.float32))
+
 
 NUM_FINGERPRINTED = 4  # samples; a real one has 54 MiB
 

@@ -11,13 +11,11 @@ from pathlib import Path
 
 from pydantic import Field
 
-from trainmark.data.climate.channels import CLASSES, NUM_CHANNELS
-from trainmark.data.climate.layout import files_of_split
+from trainmark.data.climate.grid import CLASSES, NUM_CHANNELS
 from trainmark.data.climate.year import Climate, Year
 from trainmark.data.climate.year_check import problems_of_files
-from trainmark.data.climate.year_file import YearFile, count_samples, was_simulated
-from trainmark.data.climate.year_writing import write_year
-from trainmark.data.climate.years import Years
+from trainmark.data.climate.year_file import YearFile, count_samples, was_simulated, write_year
+from trainmark.data.climate.years import Years, files_of_split
 from trainmark.data.split import MOST_SAMPLES, Problem, SplitName, StoredSplit
 from trainmark.spec.config import StrictSection
 from trainmark.spec.errors import DataError

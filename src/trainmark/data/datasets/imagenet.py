@@ -6,10 +6,9 @@ from pathlib import Path
 import numpy as np
 from pydantic import Field
 
-from trainmark.data.images.check import folder_problems, image_problems
 from trainmark.data.images.draw import draw_picture, figure_of, write_picture
 from trainmark.data.images.files import ImageFiles, files_of_folders, list_folders, listing_fault
-from trainmark.data.images.stored import StoredImages
+from trainmark.data.images.stored import StoredImages, folder_problems, image_problems
 from trainmark.data.split import MOST_SAMPLES, Problem, SplitName
 from trainmark.spec.config import StrictSection
 from trainmark.spec.errors import ConfigError, DataError

@@ -10,12 +10,18 @@ from typing import Literal, get_args
 import numpy as np
 from pydantic import Field
 
-from trainmark.data.images.check import folder_problems, image_problems
 from trainmark.data.images.draw import Style, draw_picture, figure_of, write_picture
-from trainmark.data.images.files import HOW_TO_FIND_ALL, ImageFiles, files_of_folders, joined
-from trainmark.data.images.held_out import hold_out
-from trainmark.data.images.listing import Listing, listing_text, read_listing
-from trainmark.data.images.stored import StoredImages
+from trainmark.data.images.files import (
+    HOW_TO_FIND_ALL,
+    ImageFiles,
+    Listing,
+    files_of_folders,
+    hold_out,
+    joined,
+    listing_text,
+    read_listing,
+)
+from trainmark.data.images.stored import StoredImages, folder_problems, image_problems
 from trainmark.data.split import MOST_SAMPLES, Problem, SplitName, place_in_file
 from trainmark.spec.config import StrictSection
 from trainmark.spec.errors import ConfigError, DataError

@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from trainmark.data.images.colour import change_colours
-from trainmark.data.images.crops import decoding_shrink
 from trainmark.data.images.files import reason_of
-from trainmark.data.images.views import View
+from trainmark.data.images.views import View, change_colours, decoding_shrink
 from trainmark.data.split import Raw
 
 if TYPE_CHECKING:

@@ -1,15 +1,17 @@
-"""Which image files a split has: found by listing folders, without opening a file."""
+"""Which image files a split has: found by listing folders or read from listings; which samples are held out."""
 
 import hashlib
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from trainmark.data.split import Problem
 from trainmark.spec.errors import DataError
 
 SUFFIXES = (".jpeg", ".jpg", ".png")
@@ -113,3 +115,72 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
             return [entry for entry in found if not entry.name.startswith(".")]
     except OSError as error:
         raise DataError(f"{folder} cannot be listed: {reason_of(error)}. Check --set data.path.") from error
+
+
+@dataclass(frozen=True)
+class Listing:
+    """The images that a file lists, as domain/class/name with labels from 0, and what is wrong with its lines."""
+
+    names: tuple[str, ...]
+    labels: tuple[int, ...]
+    problems: tuple[Problem, ...]
+
+    def files(self, root: Path) -> ImageFiles:
+        """The image files below root."""
+        return files_of(root, self.names, self.labels)
+
+
+def read_listing(path: Path, domain: str, classes: Sequence[str]) -> Listing:
+    """The lines of `path`, each domain/class/name and a number; a wrong line becomes a problem with its number."""
+    try:
+        lines = path.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+    except OSError as error:
+        return Listing((), (), (Problem(str(path), None, f"cannot be read: {reason_of(error)}"),))
+    names, labels, problems = [], [], []
+    for index, line in enumerate(lines):
+        if not line.strip():
+            continue
+        if what := _fault(line, domain, classes):
+            problems.append(Problem(str(path), index, f"line {index + 1} {what}"))
+            continue
+        name, number = line.rsplit(maxsplit=1)
+        names.append(name)
+        labels.append(int(number) - 1)
+    return Listing(tuple(names), tuple(labels), tuple(problems))
+
+
+def listing_text(named: Sequence[tuple[str, int]]) -> str:
+    """What such a file holds for (name, label from 0) pairs."""
+    return "".join(f"{name} {label + 1}\n" for name, label in named)
+
+
+def _fault(line: str, domain: str, classes: Sequence[str]) -> str | None:
+    words = line.rsplit(maxsplit=1)
+    parts = words[0].split("/")
+    if len(words) != 2 or len(parts) != 3 or not words[1].isdecimal():
+        return f"is no '{domain}/class/image number': {line.strip()!r}"
+    if parts[0] != domain or parts[1] not in classes or parts[2] in ("", ".."):
+        return f"names no image of {domain}: {words[0]!r}"
+    number = classes.index(parts[1]) + 1
+    return None if int(words[1]) == number else f"gives {parts[1]} the number {words[1]}, but its number is {number}"
+
+
+def held_out_counts(sizes: Sequence[int], share: Fraction) -> list[int]:
+    """How many of each group are held out: the share of all of them, rounded once, not group by group."""
+    exact = [size * share for size in sizes]
+    counts = [int(each) for each in exact]
+    missing = round(sum(sizes) * share) - sum(counts)
+    largest_remainder = sorted(range(len(sizes)), key=lambda group: counts[group] - exact[group])
+    for group in largest_remainder[:missing]:
+        counts[group] += 1
+    return counts
+
+
+def hold_out(sizes: Sequence[int], share: Fraction, seed: int) -> list[NDArray[np.bool_]]:
+    """For each group, which of its samples are held out."""
+    masks = []
+    for group, (size, count) in enumerate(zip(sizes, held_out_counts(sizes, share), strict=True)):
+        mask = np.zeros(size, np.bool_)
+        mask[np.random.default_rng((seed, group)).permutation(size)[:count]] = True
+        masks.append(mask)
+    return masks

@@ -1,15 +1,19 @@
-"""StoredImages: a split whose images are decoded from their files as they are read."""
+"""StoredImages: a split whose images are decoded from their files as they are read, and what is wrong with them."""
 
+import os
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trainmark.data.images.decode import UnreadableImageError, decode_view
-from trainmark.data.images.files import HOW_TO_FIND_ALL, ImageFiles, reason_of
+from trainmark.data.images.decode import UnreadableImageError, decode_fully, decode_view
+from trainmark.data.images.files import HOW_TO_FIND_ALL, ImageFiles, list_images, listing_fault, reason_of
 from trainmark.data.images.views import View, evaluation_view, random_view
-from trainmark.data.split import Raw
+from trainmark.data.split import Problem, Raw
 from trainmark.spec.errors import DataError
 
 # Of ImageNet's training images, red, green and blue, as values of 0 … 255: 255 × (0.485, 0.456, 0.406) and
@@ -82,3 +86,33 @@ class StoredImages:
         if augmentation == "none" or seed == 0:
             return partial(evaluation_view, share=self.centre_share)
         return partial(random_view, augmentation, random=np.random.default_rng((seed, index)))
+
+
+UNDER_WAY = 1024  # files that are handed to the threads at a time: a million at once would be a million records
+
+
+def folder_problems(folders: Iterable[Path]) -> Iterator[Problem]:
+    """A problem for each folder that cannot be listed or holds no image."""
+    for folder in folders:
+        fault = listing_fault(folder) or (None if list_images(folder) else "holds no images")
+        if fault is not None:
+            yield Problem(str(folder), None, fault)
+
+
+def image_problems(files: ImageFiles) -> Iterator[Problem]:
+    """A problem for each file that cannot be decoded whole, in the order of the files."""
+    # Threads are enough: Pillow lets go of the interpreter while it decodes.
+    with ThreadPoolExecutor(max_workers=len(os.sched_getaffinity(0))) as threads:
+        for start in range(0, len(files), UNDER_WAY):
+            some = range(start, min(start + UNDER_WAY, len(files)))
+            for index, reason in zip(some, threads.map(lambda index: _reason(files, index), some), strict=True):
+                if reason is not None:
+                    yield Problem(str(files.path(index)), index, reason)
+
+
+def _reason(files: ImageFiles, index: int) -> str | None:
+    try:
+        decode_fully(files.path(index))
+    except UnreadableImageError as error:
+        return f"cannot be decoded: {error}"
+    return None

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from trainmark.data.folders import Progress
 from trainmark.data.split import Raw, StoredSplit
-from trainmark.data.staging.pack import ABSENT, ROW, PackFolder, PackRecord
-from trainmark.data.staging.selection import Selection
+from trainmark.data.staging.pack import ABSENT, ROW, PackFolder, PackRecord, Selection
 from trainmark.machine.storage import is_disk_full
 from trainmark.spec.errors import StorageError
 from trainmark.spec.files import write_atomically, write_json

@@ -5,14 +5,12 @@ from contextlib import suppress
 from dataclasses import replace
 from secrets import token_hex
 
-from trainmark.launch.ends import End, record_end
-from trainmark.launch.slurm.ending import explain_end
-from trainmark.launch.slurm.header import check_time_limit
 from trainmark.launch.slurm.queue import QueuedJob, find_job, reach_slurm, read_queue, submit
+from trainmark.launch.slurm.request import check_shapes, check_time_limit, shape_of_member
 from trainmark.launch.slurm.script import job_name, member_script, preview, submission_script
-from trainmark.launch.slurm.shape import check_shapes, shape_of_member
 from trainmark.launch.slurm.submission import Submission, Task, read_submissions, write_submission
-from trainmark.launch.slurm.underway import Underway
+from trainmark.launch.slurm.underway import Underway, explain_end
+from trainmark.launch.supervise import End, record_end
 from trainmark.machine.slurm.programs import (
     SlurmRefusedError,
     SlurmSilentError,
@@ -23,9 +21,9 @@ from trainmark.spec.config import RunConfig
 from trainmark.spec.files import write_text
 from trainmark.spec.job_record import JobRecord
 from trainmark.spec.plan import Plan
-from trainmark.spec.queue import QueueState
 from trainmark.spec.run_folder import RunFolder
 from trainmark.spec.site import Site
+from trainmark.spec.status import QueueState
 
 FIRST_POLL_S = 0.5
 BACK_OFF = 1.5

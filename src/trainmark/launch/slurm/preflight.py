@@ -11,19 +11,18 @@ from typing import Any
 
 from trainmark.launch.blame import lines_with_words
 from trainmark.launch.commands import as_comment
-from trainmark.launch.slurm.header import header_lines
-from trainmark.launch.slurm.judge import judge_count, judge_node, judge_setup, judge_silence
+from trainmark.launch.slurm.node_report import judge_count, judge_node, judge_setup, judge_silence
 from trainmark.launch.slurm.queue import last_word, reach_slurm, read_queue, submit
-from trainmark.launch.slurm.setup import failed_setup, setup_lines
-from trainmark.launch.slurm.shape import JobShape
-from trainmark.machine.late_files import look_afresh
+from trainmark.launch.slurm.request import JobShape, header_lines
+from trainmark.launch.slurm.start import failed_setup, setup_lines
+from trainmark.machine.processes import stoppable
 from trainmark.machine.slurm.programs import SlurmRefusedError, call
 from trainmark.machine.software import describe_software
-from trainmark.machine.stopping import stoppable
+from trainmark.machine.storage import refresh_nfs_cache
 from trainmark.spec.errors import InterruptedRunError, TrainmarkError
 from trainmark.spec.files import read_json, write_text
-from trainmark.spec.finding import Finding
 from trainmark.spec.site import NodeGroup, Site
+from trainmark.spec.status import Finding
 
 MINUTES = 5  # the job's time limit
 POLL_S = 0.5
@@ -114,7 +113,7 @@ def _wait(report: Path, job_id: str, job_name: str, patience_s: float) -> dict[s
             return found
         except (OSError, ValueError):
             job = read_queue(job_name).get(job_id)
-        look_afresh(report.parent)
+        refresh_nfs_cache(report.parent)
         if job is None or not job.state.is_going_on:
             gone_since = gone_since or time.monotonic()
             if time.monotonic() - gone_since > SEEN_WITHIN_S:

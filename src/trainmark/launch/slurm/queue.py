@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-from trainmark.launch.slurm.header import escaped_output
+from trainmark.launch.slurm.request import escaped_output
 from trainmark.machine.slurm.programs import (
     SlurmMissingError,
     SlurmRefusedError,
@@ -14,7 +14,7 @@ from trainmark.machine.slurm.programs import (
     in_one_line,
     last_of,
 )
-from trainmark.spec.queue import QueueState
+from trainmark.spec.status import QueueState
 
 SEPARATOR = "|"
 QUEUE_FORMAT = SEPARATOR.join(("%i", "%T", "%N", "%k", "%r"))  # number, state, nodes, comment, reason

@@ -4,10 +4,8 @@ import shlex
 import sys
 
 from trainmark.launch.commands import as_comment
-from trainmark.launch.slurm.header import header_lines, memory_of_ranks
-from trainmark.launch.slurm.setup import setup_lines
-from trainmark.launch.slurm.shape import JobShape, shape_of_all, shape_of_member
-from trainmark.launch.slurm.start import WAIT_FOR_START, start_lines
+from trainmark.launch.slurm.request import JobShape, header_lines, memory_of_ranks, shape_of_all, shape_of_member
+from trainmark.launch.slurm.start import WAIT_FOR_START, setup_lines, start_lines
 from trainmark.launch.slurm.submission import Submission, Task
 from trainmark.spec.job_record import JobRecord
 from trainmark.spec.run_folder import RunFolder, member_name
@@ -81,7 +79,7 @@ def allocation_script(records: list[JobRecord], submission: Submission) -> str:
     together = [record for record in records if record.job.is_first_of_lane]
     if together:
         lines.append("# Start barrier: the first member of each lane starts once all of them are ready.")
-        lines += ["(", *first.site.setup, _start_gun(together, attempts), ") &"]
+        lines += ["(", *first.site.setup, _start_barrier(together, attempts), ") &"]
     lanes: dict[int, list[JobRecord]] = {}
     for record in records:
         lanes.setdefault(record.job.lane, []).append(record)
@@ -127,9 +125,10 @@ def _header(record: JobRecord, shape: JobShape, submission: Submission | None = 
     )
 
 
-def _start_gun(records: list[JobRecord], attempts: dict[int, int]) -> str:
+def _start_barrier(records: list[JobRecord], attempts: dict[int, int]) -> str:
     site, folder = records[0].site, records[0].folder
-    words = [*site.container, site.python or sys.executable, "-P", "-m", "trainmark.launch.start_gun", str(folder.path)]
+    python = [*site.container, site.python or sys.executable]
+    words = [*python, "-P", "-m", "trainmark.launch.start_barrier", str(folder.path)]
     return shlex.join([*words, *(f"{each.job.member}:{attempts[each.job.member]}" for each in records)])
 
 

@@ -1,12 +1,48 @@
-"""The lines of a job that start a member's ranks: by srun, or by an mpirun that gets its nodes from Slurm's job."""
+"""The lines of a job: the site's setup, and what starts a member's ranks, by srun or by an mpirun."""
 
+import re
 import shlex
+from pathlib import Path
 
-from trainmark.launch.commands import worker_words
-from trainmark.launch.environment import shared_environment
-from trainmark.launch.slurm.header import accelerators_of_ranks, escaped_output
-from trainmark.launch.slurm.shape import JobShape
+from trainmark.launch.blame import lines_with_words
+from trainmark.launch.commands import shared_environment, worker_words
+from trainmark.launch.slurm.request import JobShape, accelerators_of_ranks, escaped_output
 from trainmark.spec.job_record import JobRecord
+
+FAILED = "trainmark: setup failed with exit code"
+REPORT = re.compile(rf"{FAILED} (\d+): (.*)")
+
+
+def setup_lines(setup: tuple[str, ...], *, at_exit: str = "") -> list[str]:
+    """The lines, with a report of each that fails; `at_exit` is done if one of them ends the script."""
+    if not setup:
+        return []
+    report = f'echo "{FAILED} $status: $BASH_COMMAND" >&2'
+    # A failing line may be harmless, so the script goes on; what fails inside of a sourced file is that file's affair.
+    # Traps of the site's own may replace these.
+    return [
+        "in_setup=${#BASH_SOURCE[@]}",
+        f"trap 'status=$?; [ \"$in_setup\" != ${{#BASH_SOURCE[@]}} ] || {report}' ERR",
+        f"trap 'status=$?; [ -z \"$in_setup\" ] || {{ {report}; {at_exit or ':'}; }}' EXIT",
+        *setup,
+        "set +e; in_setup=",
+    ]
+
+
+def failed_setup(printed: list[str]) -> str | None:
+    """The first line of setup that failed, and what it printed, from what a job printed; None: none failed."""
+    for number, line in enumerate(printed):
+        if found := REPORT.fullmatch(line):
+            words = f"; it printed: {printed[number - 1]}" if number else ""
+            return f"setup failed with exit code {found[1]}: {found[2]}{words}"
+    return None
+
+
+def explain_setup(log: Path) -> str | None:
+    """The same, from a job's log, with its name."""
+    failure = failed_setup(lines_with_words(log))
+    return None if failure is None else f"{failure} (log: {log})"
+
 
 WAIT_FOR_START = "TRAINMARK_WAIT_FOR_START"  # set for members that start together
 
@@ -51,7 +87,7 @@ def _srun(record: JobRecord, shape: JobShape) -> str:
 
 
 def _mpirun(record: JobRecord, shape: JobShape) -> str:
-    """mpirun fills node after node; ranks bind themselves, as under srun (why: launch/mpirun.py)."""
+    """mpirun fills node after node; ranks bind themselves, as under srun (why: launch/mpi.py)."""
     if record.site.slurm.starter == "mpirun":
         words = ["mpirun", "--map-by", f"ppr:{shape.ranks_per_node}:node:OVERSUBSCRIBE", "--bind-to", "none"]
         return shlex.join([*words, "-np", str(shape.ranks)])

@@ -1,17 +1,95 @@
-"""Underway: a member's job that was submitted and has not been seen to end."""
+"""Underway: a member's job that was submitted and has not been seen to end, and why it ended once it has."""
 
 import os
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from trainmark.launch.blame import SIGNALLED, explain_srun, has_begun, lines_with_words
 from trainmark.launch.slurm.queue import QueuedJob, find_job, last_word
-from trainmark.machine.late_files import DELAY_S, look_afresh
+from trainmark.launch.slurm.start import explain_setup
+from trainmark.launch.supervise import End
 from trainmark.machine.slurm.programs import SlurmUnreachableError
+from trainmark.machine.storage import DELAY_S, refresh_nfs_cache
+from trainmark.spec.failures import DISK_FULL, STOPPED, explain_exit
 from trainmark.spec.files import read_json
 from trainmark.spec.job_record import JobRecord
-from trainmark.spec.queue import QueueState
 from trainmark.spec.run_folder import AttemptFolder
+from trainmark.spec.status import QueueState
+
+MEANINGS = {
+    "BOOT_FAIL": "its nodes did not boot",
+    "CANCELLED": "cancelled by a user",
+    "COMPLETED": "it ended without a completion record",
+    "DEADLINE": "its deadline passed",
+    "FAILED": "it failed",
+    "NODE_FAIL": "a node failed",
+    "OUT_OF_MEMORY": "it ran out of memory",
+    "PREEMPTED": "another job took its place",
+    "REVOKED": "another cluster took it",
+    "TIMEOUT": "it reached its time limit",
+}
+BY_SLURM_ALONE = frozenset({"NODE_FAIL", "TIMEOUT", "OUT_OF_MEMORY", "PREEMPTED", "BOOT_FAIL", "DEADLINE"})
+
+
+def explain_end(job: "Underway") -> tuple[End, str | None]:
+    """The state of the attempt, and one line that says why."""
+    if job.attempt.done.exists():
+        return "finished", None
+    slurm = _says(job.state, job.job_id)
+    if job.state is not None and job.state.was_cancelled:
+        return "stopped", slurm
+    error = explain_srun(job.attempt, len(job.record.job.ranks))
+    if job.state is not None and job.state.state in BY_SLURM_ALONE:
+        return "failed", slurm if error is None else f"{slurm}; {error}"
+    code = _exit_code(job)
+    if error is not None and code != DISK_FULL:  # on a full disk it depends on some bytes whether a rank can say so
+        return "failed", error
+    why = _explain_exit(code) or _explain_start(job)
+    return "failed", slurm if why is None else f"{slurm}; {why}"
+
+
+def _exit_code(job: "Underway") -> int | None:
+    """What the member's script ended with: it writes that down itself; on a full disk Slurm remembers it."""
+    with suppress(OSError, ValueError):
+        return int(job.attempt.status.read_text())
+    if job.record.config.launch.allocation == "one":  # Slurm's is that of all members together
+        return None
+    with suppress(SlurmUnreachableError):
+        last = last_word(job.job_id)
+        return last.exit_code if last else None
+    return None
+
+
+def _explain_start(job: "Underway") -> str | None:
+    """Why no rank began: a failing line of setup, else the end of the first log in which there is something."""
+    ranks = range(len(job.record.job.ranks))
+    has_started = any(has_begun(job.attempt, rank) for rank in ranks)
+    if not has_started and (setup := explain_setup(job.attempt.job_log)):
+        return setup
+    for log in (*(job.attempt.rank_log(rank) for rank in ranks), job.attempt.job_log):
+        if lines := lines_with_words(log):
+            return f"{lines[-1]} (log: {log})"
+    return None
+
+
+def _explain_exit(code: int | None) -> str | None:
+    """What an exit code means of ranks that left no error of their own."""
+    if code == DISK_FULL:
+        return f"a rank ended: {explain_exit(code)}"
+    if code is not None and code > SIGNALLED and code != STOPPED:
+        return f"a rank was {explain_exit(SIGNALLED - code)}"
+    return None
+
+
+def _says(state: QueueState | None, job_id: str) -> str:
+    if state is None:
+        return f"Slurm no longer knows job {job_id}, and it left no completion record"
+    where = f" on {state.nodes}" if state.nodes else ""
+    meaning = MEANINGS.get(state.state, "it ended")
+    return f"Slurm's job {job_id}{where}: {meaning} ({state.state})"
+
 
 LAST_EVENT_BYTES = 256
 # After the completion record ranks wait for neighbours, then time each kernel once more (train/ceiling.py).
@@ -56,7 +134,7 @@ class Underway:
             return self._is_all_to_be_seen() or self._is_late(self.done_since_s)
         if self.gone_since_s is None:
             return False
-        look_afresh(self.attempt.path)
+        refresh_nfs_cache(self.attempt.path)
         return _is_long_ago(self.gone_since_s) and not self.attempt.done.exists()
 
     def _is_late(self, done_since_s: float) -> bool:

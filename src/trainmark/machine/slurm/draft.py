@@ -2,13 +2,12 @@
 
 from typing import Literal, NamedTuple
 
-from trainmark.machine.site_draft import Draft
+from trainmark.machine.draft_text import Draft
 from trainmark.machine.slurm.groups import AlikeNodes, Here, alike_nodes, as_node_groups
 from trainmark.machine.slurm.nodes import SlurmNode, read_nodes
 from trainmark.machine.slurm.notes import count_states, group_notes
-from trainmark.machine.slurm.partitions import read_partitions
 from trainmark.machine.slurm.programs import SlurmRefusedError, SlurmUnreachableError, call, last_of
-from trainmark.machine.slurm.settings import SlurmSettings, read_settings
+from trainmark.machine.slurm.scontrol import SlurmSettings, read_partitions, read_settings
 from trainmark.spec.errors import PlanError
 from trainmark.spec.site import Site
 from trainmark.spec.slurm_site import SlurmSite

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from trainmark.machine.slurm.nodes import SlurmNode
-from trainmark.machine.slurm.partitions import SlurmPartition
+from trainmark.machine.slurm.scontrol import SlurmPartition
 from trainmark.machine.slurm.slots import node_slots
 from trainmark.machine.topology import Topology
 from trainmark.spec.site import NodeGroup, Slot

@@ -3,10 +3,8 @@
 from collections import Counter
 
 from trainmark.machine.slurm.groups import AlikeNodes
-from trainmark.machine.slurm.host_list import fold_names
 from trainmark.machine.slurm.nodes import SlurmNode
-from trainmark.machine.slurm.partitions import SlurmPartition
-from trainmark.machine.slurm.settings import SlurmSettings
+from trainmark.machine.slurm.scontrol import SlurmPartition, SlurmSettings, fold_names
 from trainmark.machine.slurm.slots import is_flat, numbering_is_known
 from trainmark.spec.units import counted, show_duration
 

@@ -12,8 +12,7 @@ from trainmark.spec.config import Setting
 from trainmark.spec.errors import ConfigError
 from trainmark.spec.registries import MODELS
 from trainmark.spec.units import show_shape
-from trainmark.workloads.flops.recorder import Executed
-from trainmark.workloads.flops.trace import SAMPLES, Trace, top_layers, trace_training
+from trainmark.workloads.flops.trace import SAMPLES, Executed, Trace, top_layers, trace_training
 
 EXACT_RULE = "multiply-add = 2; convolutions and matrix products; backward as executed"
 AI500_RULE = "AI500 Table 3; the source gives forward rules only, a backward pass counts as two forward passes"

@@ -1,17 +1,87 @@
-"""One training pass of a model on shapes alone: which operators ran in which layer, and what waits for the backward."""
+"""One training pass of a model on shapes alone: which operators run, with their FLOPs and bytes, layer by layer."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.hooks import RemovableHandle
 
-from trainmark.workloads.flops.recorder import Executed, Recorder, storage_of, storages_of, tensors_in
+from trainmark.workloads.flops import ai500, exact
+
+Phase = Literal["forward", "backward"]
+
+
+class Executed(NamedTuple):
+    """One operator that ran: where, and what it cost."""
+
+    layer: str | None  # None: outside of all layers
+    phase: Phase
+    exact: exact.Counts
+    ai500: ai500.Counts
+    activation_bytes: int
+    weight_bytes: int
+
+
+class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Keeps a record of each operator that runs inside. Whoever runs the model says which layer and phase it is in."""
+
+    def __init__(self, model: nn.Module | None = None) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.layer: str | None = None
+        self.phase: Phase = "forward"
+        self.executed: list[Executed] = []
+        self._weights = frozenset(storages_of(model)) if model else frozenset()
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        out = func(*args, **(kwargs or {}))
+        moved = moved_bytes(func, args, out, self._weights) if self.phase == "forward" else (0, 0)
+        counts = exact.count(func, args, out), ai500.count(func, args, out)
+        self.executed.append(Executed(self.layer, self.phase, *counts, *moved))
+        return out
+
+
+def moved_bytes(operator: Any, args: tuple[Any, ...], out: Any, weights: frozenset[int]) -> tuple[int, int]:
+    """Bytes of activations and of weights that an operator reads and writes, each input once; views move nothing."""
+    inputs = {storage_of(tensor): tensor for tensor in tensors_in(args)}
+    outputs = [tensor for tensor in tensors_in(out) if operator._schema.is_mutable or storage_of(tensor) not in inputs]
+    if not inputs or not outputs:
+        return 0, 0
+    moved = [0, 0]
+    for tensor in (*inputs.values(), *outputs):
+        # An expanded tensor has more elements than memory.
+        moved[storage_of(tensor) in weights] += min(tensor.nbytes, tensor.untyped_storage().nbytes())
+    return moved[0], moved[1]
+
+
+def tensors_in(value: Any) -> Iterator[Tensor]:
+    """All tensors of a value, inside tuples, lists and dictionaries too."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, tuple | list):
+        for part in value:
+            yield from tensors_in(part)
+    elif isinstance(value, dict):
+        yield from tensors_in(list(value.values()))
+
+
+def storage_of(tensor: Tensor) -> int:
+    """The memory of a tensor; not its address, as shapes without values have none."""
+    storage: int = tensor.untyped_storage()._cdata
+    return storage
+
+
+def storages_of(model: nn.Module) -> Iterator[int]:
+    """The memory of a model's own state: parameters and running statistics."""
+    return (storage_of(tensor) for tensor in (*model.parameters(), *model.buffers()))
+
 
 # Batch normalisation in training refuses a single value per channel, so two samples are traced and halved.
 SAMPLES = 2

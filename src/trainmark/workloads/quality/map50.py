@@ -1,13 +1,12 @@
-"""Mean average precision of detections at IoU 0.5, as COCO's; the ensemble fuses its members' boxes."""
+"""Mean average precision of detections at IoU 0.5, as COCO's; the ensemble's boxes by fusion or by NMS."""
 
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trainmark.workloads.quality.average_precision import Ranking, average_precision, rank_by_class
-from trainmark.workloads.quality.box_matching import find_matches
-from trainmark.workloads.quality.boxes_fusion import fuse
+from trainmark.workloads.quality.average_precision import Ranking, average_precision, find_matches, rank_by_class
+from trainmark.workloads.quality.boxes_fusion import fuse, suppress
 from trainmark.workloads.quality.detections import (
     MOST_PER_IMAGE,
     Labels,
@@ -63,3 +62,16 @@ def _rankings(predictions: Predictions, labels: Labels) -> tuple[Ranking, ...]:
 def _mean(rankings: tuple[Ranking, ...], times: Positions) -> float:
     of_classes = [value for ranking in rankings if (value := average_precision(ranking, times)) is not None]
     return sum(of_classes) / len(of_classes) if of_classes else 0.0
+
+
+class Map50Nms:
+    """Mean average precision of detections at IoU 0.5; the ensemble keeps its members' best boxes."""
+
+    RANGE = Map50.RANGE
+    score = staticmethod(Map50.score)
+    interval = staticmethod(Map50.interval)
+
+    @staticmethod
+    def combine(members: Sequence[Predictions]) -> NDArray[np.float32]:
+        """The members' boxes without those that overlap a better one; at most 100 per image."""
+        return suppress(members)

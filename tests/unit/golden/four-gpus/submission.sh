@@ -20,7 +20,7 @@ jobs=/shared/runs/RUN/jobs
 # Start barrier: the first member of each lane starts once all of them are ready.
 (
 module load apptainer/1.3
-apptainer exec --nv --bind /shared,/local /shared/images/trainmark.sif /opt/venv/bin/python -P -m trainmark.launch.start_gun /shared/runs/RUN 0:1 1:1 2:1 3:1
+apptainer exec --nv --bind /shared,/local /shared/images/trainmark.sif /opt/venv/bin/python -P -m trainmark.launch.start_barrier /shared/runs/RUN 0:1 1:1 2:1 3:1
 ) &
 # lane 0: nodes 0 to 1 of the allocation
 (

@@ -1,0 +1,89 @@
+"""`trainmark status`, `resume`, `cancel` and `show`: what becomes of a run that was started."""
+
+from trainmark.cli.options import DEFAULT_RUNS_DIR, AsJson, RunName, RunsDir
+
+
+def status(run: RunName = "latest", runs_dir: RunsDir = DEFAULT_RUNS_DIR, json: AsJson = False) -> None:
+    """Show what each member of a run is doing now. Works from another shell and after the run was killed.
+
+    \b
+    Examples:
+      trainmark status latest
+      trainmark status latest --json
+    """
+    from dataclasses import asdict
+
+    from trainmark import pipeline
+    from trainmark.cli.output import print_json
+    from trainmark.machine.claims import is_being_worked_on
+    from trainmark.report.console import result_console
+    from trainmark.report.progress_table import progress_table, run_state
+    from trainmark.store.runs import find_run
+
+    folder = find_run(run, runs_dir)
+    (members, silence), alive = pipeline.status(folder), is_being_worked_on(folder)
+    if json:
+        records = [asdict(member) for member in members]
+        print_json({"run_id": folder.run_id, "alive": alive, "unreachable": silence, "members": records})
+        return
+    console = result_console()
+    console.print(f"run {folder.run_id}: {run_state(members, is_alive=alive)}")
+    if silence is not None:
+        console.print(
+            f"Slurm is unreachable ({silence}): below is what the run's files say", soft_wrap=True, markup=False
+        )
+    console.print(progress_table(members))
+
+
+def resume(run: RunName, runs_dir: RunsDir = DEFAULT_RUNS_DIR, json: AsJson = False) -> None:
+    """Train the members of a run that have not finished. Finished ones are kept.
+
+    \b
+    Examples:
+      trainmark resume latest
+    """
+    from trainmark import pipeline
+    from trainmark.cli.output import end_with_result, say_making, watching
+    from trainmark.store.runs import find_run
+
+    folder = find_run(run, runs_dir)
+    with watching() as watch:
+        result = pipeline.resume(folder, watch, say_making())
+    end_with_result(result, folder.path, as_json=json)
+
+
+def cancel(run: RunName, runs_dir: RunsDir = DEFAULT_RUNS_DIR) -> None:
+    """Stop a run's members. Works from another shell, and after the submitting process died; nothing is deleted.
+
+    \b
+    Examples:
+      trainmark cancel latest
+    """
+    from trainmark import pipeline
+    from trainmark.store.runs import find_run
+
+    folder = find_run(run, runs_dir)
+    was_running = pipeline.cancel(folder)
+    members, _ = pipeline.status(folder)
+    finished = sum(member.state == "finished" for member in members)
+    what = "stopped" if was_running else "nothing was running"
+    print(f"run {folder.run_id}: {what}; {finished} of {len(members)} members finished")
+    if finished < len(members):
+        print(f"Go on with: trainmark resume {folder.path}")
+
+
+def show(run: RunName = "latest", runs_dir: RunsDir = DEFAULT_RUNS_DIR, json: AsJson = False) -> None:
+    """Show a run's Result. Of a run that was killed or is still running: what its members have measured so far.
+
+    \b
+    Examples:
+      trainmark show latest
+      trainmark show 20261115 --json
+    """
+    from trainmark.cli.output import show_result
+    from trainmark.collect.build import build_result
+    from trainmark.launch.launcher import ask_queue
+    from trainmark.store.runs import find_run, read_result
+
+    folder = find_run(run, runs_dir)
+    show_result(read_result(folder) or build_result(folder, ask_queue(folder)), as_json=json)

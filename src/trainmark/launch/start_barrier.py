@@ -1,0 +1,50 @@
+"""The common start of members: once all their ranks are ready, all get the same start time."""
+
+import argparse
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from trainmark.machine.storage import refresh_nfs_cache
+from trainmark.spec.files import write_text
+from trainmark.spec.job_record import read_job_record
+from trainmark.spec.run_folder import AttemptFolder, RunFolder
+
+POLL_S = 0.5
+SAME_STORAGE_DELAY_S = 0.05  # until every rank of this machine has looked
+SHARED_STORAGE_DELAY_S = 2.0  # until a file that one node wrote is seen by the others
+
+
+def tell_start(attempts: Iterable[AttemptFolder], delay_s: float) -> None:
+    """All waiting ranks of these attempts start `delay_s` from now."""
+    start_at = time.time() + delay_s
+    for attempt in attempts:
+        write_text(attempt.go, f"{start_at!r} {delay_s!r}")
+
+
+def is_ready(attempt: AttemptFolder, num_ranks: int) -> bool:
+    """Whether all ranks of the attempt wait at the start line."""
+    return all(attempt.ready(rank).exists() for rank in range(num_ranks))
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Waits for the members of one allocation, leaves those that have ended alone, and starts the others together."""
+    parser = argparse.ArgumentParser(prog="python -m trainmark.launch.start_barrier", description=__doc__)
+    parser.add_argument("run", type=Path, help="the run's folder")
+    parser.add_argument("tries", nargs="+", metavar="MEMBER:ATTEMPT", help="tries that start together")
+    arguments = parser.parse_args(argv)
+    folder = RunFolder(arguments.run.resolve())
+    waiting = {}
+    for text in arguments.tries:
+        member, attempt = (int(word) for word in text.split(":"))
+        ranks = read_job_record(folder.job_record(member)).job.ranks
+        waiting[folder.attempt(member, attempt)] = len(ranks)
+    while late := [a for a, ranks in waiting.items() if not is_ready(a, ranks) and not a.status.exists()]:
+        time.sleep(POLL_S)
+        for unready in late:
+            refresh_nfs_cache(unready.path)
+    tell_start(waiting, SHARED_STORAGE_DELAY_S)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""The torch engine: models, precision, parallel modes, communication and checkpoints in PyTorch."""

@@ -1,0 +1,79 @@
+"""Which candidates a detector learns from: matched to the boxes of their image, then a few of each drawn at random."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from trainmark.train.torch.detection.boxes import Targets, overlap
+
+# Ren et al. 2015, 3.1.2, and Girshick 2015, 2.3.
+ANCHOR_IS_OBJECT, ANCHOR_IS_BACKGROUND = 0.7, 0.3
+REGION_IS_OBJECT = 0.5
+
+
+class Matches(NamedTuple):
+    """For each candidate its nearest box, and whether it counts as object or as background; some count as neither."""
+
+    nearest: Tensor  # [B, N], row of the targets
+    is_object: Tensor  # [B, N]
+    is_background: Tensor  # [B, N]
+
+
+def match_anchors(anchors: Tensor, targets: Targets) -> Matches:
+    """Objects overlap a box by 0.7, or more than any other anchor does; background overlaps all by less than 0.3."""
+    overlaps = _overlaps(anchors, targets)
+    most, nearest = overlaps.max(dim=2)
+    most_of_box = overlaps.amax(dim=1, keepdim=True)
+    is_best = ((overlaps == most_of_box) & (most_of_box > 0)).any(dim=2)
+    is_object = (most >= ANCHOR_IS_OBJECT) | is_best
+    return Matches(nearest, is_object, (most < ANCHOR_IS_BACKGROUND) & ~is_object)
+
+
+def match_regions(regions: Tensor, is_valid: Tensor, targets: Targets) -> Matches:
+    """Objects overlap a box by 0.5 or more, background by less; regions that are not valid count as neither."""
+    most, nearest = _overlaps(regions, targets).max(dim=2)
+    return Matches(nearest, is_valid & (most >= REGION_IS_OBJECT), is_valid & (most < REGION_IS_OBJECT))
+
+
+def _overlaps(candidates: Tensor, targets: Targets) -> Tensor:
+    """[B, N, G]; 0 with rows that are not present. Candidates are [N, 4] for all images or [B, N, 4]."""
+    return overlap(candidates, targets.boxes) * targets.present[:, None, :]
+
+
+class Sample(NamedTuple):
+    """Places of drawn candidates; where there were too few, `is_drawn` is false and the place means nothing."""
+
+    places: Tensor  # [B, S]
+    is_drawn: Tensor  # [B, S]
+    is_object: Tensor  # [B, S]
+
+    def of(self, values: Tensor) -> Tensor:
+        """The values of the drawn candidates; [B, N, ...] → [B, S, ...]."""
+        return pick(values, self.places)
+
+
+def pick(values: Tensor, places: Tensor) -> Tensor:
+    """Values at places of the second dimension; [B, N, ...], [B, S] → [B, S, ...]."""
+    index = places.view(*places.shape, *(1 for _ in values.shape[2:])).expand(*places.shape, *values.shape[2:])
+    return values.gather(1, index)
+
+
+def draw(matches: Matches, count: int, most_objects: int) -> Sample:
+    """Up to `most_objects` objects of each image, and as much background as makes `count` of them."""
+    chance = torch.rand(matches.is_object.shape, device=matches.is_object.device)
+    objects, drawn_objects = _first(chance, matches.is_object, most_objects)
+    background, drawn_background = _first(chance, matches.is_background, count)
+    room = count - drawn_objects.sum(dim=1, keepdim=True)
+    drawn_background &= torch.arange(background.shape[1], device=room.device) < room
+    return Sample(
+        torch.cat([objects, background], dim=1),
+        torch.cat([drawn_objects, drawn_background], dim=1),
+        torch.cat([drawn_objects, torch.zeros_like(drawn_background)], dim=1),
+    )
+
+
+def _first(chance: Tensor, among: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """The `count` candidates of the highest chance among some of them."""
+    order = chance.masked_fill(~among, -1.0).topk(min(count, chance.shape[1]), dim=1)
+    return order.indices, order.values >= 0

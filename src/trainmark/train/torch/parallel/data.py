@@ -1,0 +1,96 @@
+"""Data parallelism: every worker has the whole model and its own samples; gradients are reduced."""
+
+from contextlib import nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from trainmark.train.torch.collectives import average_statistics
+from trainmark.train.torch.parallel.batch_norm import synchronise
+from trainmark.train.torch.protocols import Parallelism, Parts, Scaler
+from trainmark.train.torch.speed import faster_form
+
+
+def one_pass(model: nn.Module, parts: Parts, inputs: Tensor, targets: Tensor) -> Tensor:
+    """Gradients are added to those of the step's earlier passes; this pass's part of the mean loss comes back."""
+    scaler, passes = parts.arithmetic.scaler, parts.settings.accumulation
+    with parts.arithmetic.forward():
+        loss = parts.task.loss(model, inputs, targets)
+    if passes > 1:
+        loss = loss / passes
+    scaled = loss if scaler is None else scaler.scale(loss)
+    scaled.backward()  # type: ignore[no-untyped-call]
+    return loss.detach()
+
+
+def state_of(model: nn.Module, optimizer: torch.optim.Optimizer, scaler: Scaler | None) -> dict[str, Any]:
+    """Tensors and plain values, enough to go on from."""
+    return {
+        "model": model.state_dict(),
+        "optimizer": optimizer.state_dict(),
+        "scaler": scaler.state_dict() if scaler else {},
+    }
+
+
+def load_state(
+    state: dict[str, Any], model: nn.Module, optimizer: torch.optim.Optimizer, scaler: Scaler | None
+) -> None:
+    """Model, optimizer and loss scale are as `state_of` found them."""
+    model.load_state_dict(state["model"])
+    optimizer.load_state_dict(state["optimizer"])
+    if scaler:
+        scaler.load_state_dict(state["scaler"])
+
+
+def build(model: nn.Module, parts: Parts) -> Parallelism:
+    """Data parallelism: every worker has the whole model and its own samples; gradients are reduced."""
+    if parts.settings.batch_norm == "synchronised":
+        model = synchronise(model, parts.replicas)
+    return DataParallel(model, parts)
+
+
+class DataParallel:
+    """A whole model on every worker, whose gradients the communicator joins."""
+
+    def __init__(self, model: nn.Module, parts: Parts) -> None:
+        self._parts = parts
+        self._model = model.train()
+        self._shared = parts.communicator.share(faster_form(model, parts.settings))
+        self._scaler = parts.arithmetic.scaler
+
+    def parameters(self) -> list[nn.Parameter]:
+        """All weights."""
+        return list(self._model.parameters())
+
+    def forward_backward(self, inputs: Tensor, targets: Tensor) -> Tensor:
+        """The mean loss of this worker's samples; gradients are joined in the last of the accumulated passes."""
+        if not self._model.training:  # an evaluation came before
+            self._model.train()
+        passes = self._parts.settings.accumulation
+        if passes == 1:
+            return one_pass(self._shared, self._parts, inputs, targets)
+        *earlier, last = zip(inputs.chunk(passes), targets.chunk(passes), strict=True)
+        # What is no DistributedDataParallel joins nothing in its backward pass.
+        with getattr(self._shared, "no_sync", nullcontext)():
+            losses = [one_pass(self._shared, self._parts, *samples) for samples in earlier]
+        return torch.stack([*losses, one_pass(self._shared, self._parts, *last)]).sum()
+
+    def whole_model(self) -> nn.Module:
+        """The model itself, with the running statistics of all workers."""
+        average_statistics(self._model, self._parts.replicas)
+        return self._model
+
+    def state(self, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+        """Weights, this worker's running statistics, optimizer, loss scale and what the communicator keeps."""
+        communicator = self._parts.communicator.state()
+        return {**state_of(self._model, optimizer, self._scaler), "communicator": communicator}
+
+    def load(self, state: dict[str, Any], optimizer: torch.optim.Optimizer) -> None:
+        """Goes on from what `state` gave on this worker."""
+        load_state(state, self._model, optimizer, self._scaler)
+        self._parts.communicator.load(state["communicator"])
+
+    def facts(self) -> dict[str, Any]:
+        """What the communicator measured, and what the model counted."""
+        return {**self._parts.communicator.facts(), **self._parts.task.facts(self._model)}

@@ -1,0 +1,146 @@
+"""Stages of a pipeline: how a model's layers are shared out, and what is handed from one stage to the next."""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from itertools import accumulate
+from math import prod
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.distributed.pipelining import PipelineStage
+
+from trainmark.spec.errors import PlanError
+from trainmark.train.torch.protocols import Parts
+from trainmark.train.torch.stopwatch import Stopwatch
+from trainmark.workloads.flops.by_layer import training_flop_by_layer
+
+
+def balanced_split(costs: Sequence[float], parts: int) -> list[range]:
+    """`parts` consecutive, non-empty ranges over all costs; the largest sum of a range is the smallest possible."""
+    assert 1 <= parts <= len(costs)
+    before = [0, *accumulate(costs)]
+    # best[i]: the smallest largest part of the first i costs in the parts so far, and where the last of them starts.
+    best: list[tuple[float, int]] = [(total, 0) for total in before]
+    starts: list[list[int]] = []
+    for part in range(2, parts + 1):
+        starts.append([start for _, start in best])
+        best = [
+            min(
+                ((max(best[start][0], before[end] - before[start]), start) for start in range(part - 1, end)),
+                default=(float("inf"), 0),
+            )
+            for end in range(len(costs) + 1)
+        ]
+    starts.append([start for _, start in best])
+    ranges: list[range] = []
+    end = len(costs)
+    for of_part in reversed(starts):
+        ranges.insert(0, range(of_part[end], end))
+        end = of_part[end]
+    return ranges
+
+
+def stages_of(model: nn.Module, stages: int, sample_shape: tuple[int, ...]) -> list[range]:
+    """The layers of each stage, as positions in the sequential model, balanced by their training FLOPs."""
+    if not isinstance(model, nn.Sequential) or type(model).forward is not nn.Sequential.forward:
+        raise PlanError(
+            f"Stages are cut from a plain sequence of layers, but the model is a {type(model).__name__}. "
+            "Choose --set train.parallel=sharded or data."
+        )
+    units = _units(model)
+    if len(units) < stages:
+        raise PlanError(
+            f"The model has {len(units)} layers with weights, too few for {stages} stages. "
+            f"Choose --set train.stages={len(units)} or fewer, or --set train.parallel=sharded."
+        )
+    flop = training_flop_by_layer(model, sample_shape)
+    split = balanced_split([sum(flop[layer] for layer in unit) for unit in units], stages)
+    return [range(units[part[0]].start, units[part[-1]].stop) for part in split]
+
+
+def _units(model: nn.Sequential) -> list[range]:
+    """Runs of layers that stay together: one with weights and those without that follow it.
+
+    So no stage is without weights, for which there would be no optimizer, and what is sent has passed its activation.
+    """
+    starts = [place for place, layer in enumerate(model) if any(True for _ in layer.parameters())]
+    ends = [*starts[1:], len(model)]
+    return [range(start if unit else 0, end) for unit, (start, end) in enumerate(zip(starts, ends, strict=True))]
+
+
+class Boundary(NamedTuple):
+    """What crosses between two stages for one sample. It travels flat, in the order of its memory."""
+
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    channels_last: bool
+
+    def pack(self, x: Tensor) -> Tensor:
+        """All values in one row; no copy where they already lie so."""
+        return (x.movedim(1, -1) if self.channels_last else x).reshape(-1)
+
+    def unpack(self, flat: Tensor) -> Tensor:
+        """The samples that `pack` made flat."""
+        if self.channels_last:
+            channels, *sizes = self.shape
+            return flat.view(-1, *sizes, channels).movedim(-1, 1)
+        return flat.view(-1, *self.shape)
+
+    def example(self, samples: int, *, learns: bool) -> Tensor:
+        """The flat form of so many samples, without values; `learns`: whether a gradient comes back."""
+        return torch.empty(samples * prod(self.shape), dtype=self.dtype, device="meta", requires_grad=learns)
+
+
+@torch.no_grad()
+def boundaries(model: nn.Sequential, parts: Parts) -> list[Boundary]:
+    """What goes into each layer, and what comes out of the last; seen by a sample of zeros, in evaluation mode.
+
+    torch would find out by itself, by a training pass over zeros that stays in batch normalisation's statistics.
+    """
+    was_training = model.training
+    model.eval()
+    crossing = [torch.zeros(1, *parts.sample_shape, device=parts.workers.device)]
+    with parts.arithmetic.forward():
+        for layer in model:
+            crossing.append(layer(crossing[-1]))
+    model.train(was_training)
+    nhwc = parts.settings.memory_format == "channels-last"
+    return [Boundary(tuple(x.shape[1:]), x.dtype, nhwc and x.dim() == 4) for x in crossing]
+
+
+class StageLayers(nn.Module):
+    """The layers of a stage, from flat input to flat output, in the arithmetic of the run."""
+
+    def __init__(
+        self,
+        layers: nn.Module,
+        taken: Boundary,
+        given: Boundary,
+        arithmetic: Callable[[], AbstractContextManager[Any]],
+    ) -> None:
+        super().__init__()
+        self.layers, self.taken, self.given, self.arithmetic = layers, taken, given, arithmetic
+
+    def forward(self, flat: Tensor) -> Tensor:
+        """What the next stage takes."""
+        with self.arithmetic():
+            return self.given.pack(self.layers(self.taken.unpack(flat)))
+
+
+class TimedStage(PipelineStage):
+    """torch's stage; the time of its own forward and backward passes counts as `busy`."""
+
+    def __init__(self, *arguments: Any, watch: Stopwatch, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self._watch = watch
+
+    def forward_one_chunk(self, *arguments: Any, **settings: Any) -> Any:
+        """One micro-batch forward."""
+        with self._watch.section("busy"):
+            return super().forward_one_chunk(*arguments, **settings)
+
+    def backward_one_chunk(self, *arguments: Any, **settings: Any) -> Any:
+        """One micro-batch backward."""
+        with self._watch.section("busy"):
+            return super().backward_one_chunk(*arguments, **settings)

@@ -1,0 +1,107 @@
+"""The workers of one member find each other and act together."""
+
+import os
+import socket
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch._C._distributed_c10d import Store, TCPStore
+
+from trainmark.machine.network import Address, address_for_other_nodes, address_within_node
+from trainmark.machine.storage import read_when_visible
+from trainmark.spec.files import read_json, write_json
+from trainmark.spec.job_record import JobRecord
+from trainmark.spec.layout import ParallelLayout
+from trainmark.spec.plan import Rank
+from trainmark.spec.run_folder import AttemptFolder
+from trainmark.train.torch.protocols import Peers
+
+TIMEOUT = timedelta(minutes=10)
+POLL_S = 0.02
+
+
+def join_group(
+    rank: Rank, record: JobRecord, attempt: AttemptFolder, device: torch.device
+) -> tuple[Peers, Store | None]:
+    """This rank and the member's other workers, in a process group, and the store they share; alone, it needs none."""
+    nodes = tuple(each.node for each in record.job.ranks)
+    if len(nodes) == 1:
+        return Peers(0, nodes, None, device), None
+    own = address_for_other_nodes(record.group.network_interface) if len(set(nodes)) > 1 else address_within_node()
+    for library in ("GLOO", "NCCL"):  # else each looks for an interface itself, by the host's name
+        os.environ.setdefault(f"{library}_SOCKET_IFNAME", own.interface)
+    store = _open_store(rank, len(nodes), own, attempt)
+    backend = "nccl" if device.type == "cuda" else "gloo"
+    dist.init_process_group(backend, store=store, rank=rank.rank, world_size=len(nodes), timeout=TIMEOUT)
+    return Peers(rank.rank, nodes, dist.group.WORLD, device), store
+
+
+def replica_peers(workers: Peers, layout: ParallelLayout) -> Peers:
+    """The workers that hold the same part of the model as this one; all workers call this together."""
+    if layout.stages == 1:
+        return workers
+    mine = workers
+    for stage in range(layout.stages):
+        ranks = [rank for rank in range(workers.size) if layout.stage_of(rank) == stage]
+        group = dist.new_group(ranks) if len(ranks) > 1 else None
+        if workers.rank in ranks:
+            nodes = tuple(workers.nodes[rank] for rank in ranks)
+            mine = Peers(layout.replica_of(workers.rank), nodes, group, workers.device)
+    return mine
+
+
+def _open_store(rank: Rank, workers: int, own: Address, attempt: AttemptFolder) -> Store:
+    """Rank 0 opens a port that the system chooses, on its own address alone, and leaves it in a file."""
+    if rank.rank == 0:
+        listener = socket.create_server((own.address, 0), backlog=max(128, workers))
+        port = listener.getsockname()[1]
+        store = TCPStore(
+            own.address,
+            port,
+            workers,
+            is_master=True,
+            timeout=TIMEOUT,
+            wait_for_workers=False,
+            master_listen_fd=listener.detach(),
+        )
+        write_json(attempt.rendezvous, {"address": own.address, "port": port})
+        return store
+    where = _wait_for_rendezvous(attempt)
+    return TCPStore(where["address"], where["port"], workers, is_master=False, timeout=TIMEOUT)
+
+
+def _wait_for_rendezvous(attempt: AttemptFolder) -> dict[str, Any]:
+    """What rank 0 wrote."""
+    try:
+        found: dict[str, Any] = read_when_visible(
+            lambda: read_json(attempt.rendezvous), attempt.path, TIMEOUT.total_seconds(), POLL_S
+        )
+    except (OSError, ValueError):
+        raise TimeoutError(f"rank 0 did not say within {TIMEOUT} how to reach it") from None
+    return found
+
+
+def leave_group() -> None:
+    """The group is no more."""
+    if dist.is_initialized():
+        dist.destroy_process_group()
+
+
+def barrier() -> None:
+    """Every worker of the member has come here."""
+    if dist.is_initialized():
+        dist.barrier()
+
+
+def gather_rows(rows: Tensor, counts: list[int]) -> Tensor:
+    """The rows of all workers, worker after worker; worker i brings counts[i] of them."""
+    if not dist.is_initialized():
+        return rows
+    padded = rows.new_zeros(max(counts), *rows.shape[1:])
+    padded[: len(rows)] = rows
+    parts = [torch.empty_like(padded) for _ in counts]
+    dist.all_gather(parts, padded)
+    return torch.cat([part[:count] for part, count in zip(parts, counts, strict=True)])

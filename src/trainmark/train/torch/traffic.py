@@ -1,0 +1,59 @@
+"""Traffic: the bytes that a rank sends while it trains, within its node and to others, as the kernel counts them."""
+
+from typing import Any
+
+import torch.distributed as dist
+
+from trainmark.machine.network import SentBytes, own_addresses, tcp_bytes_sent_by_reach
+
+NOT_COUNTED = "this kernel does not count the bytes of a socket"
+
+
+class Traffic:
+    """Counts between `start` and `stop`; what is sent in between stretches of training does not count."""
+
+    def __init__(self) -> None:
+        self._reason = _why_unseen()
+        self._own = frozenset[str]() if self._reason else own_addresses()
+        self._begin: SentBytes | None = None
+        self._sent = SentBytes(0, 0)
+
+    def start(self) -> None:
+        """What is sent from now on counts."""
+        self._begin = self._count()
+
+    def stop(self) -> None:
+        """What is sent from now on does not count."""
+        end = self._count()
+        if self._begin is not None and end is not None:
+            more = end.since(self._begin)
+            self._sent = SentBytes(self._sent.intra_node + more.intra_node, self._sent.inter_node + more.inter_node)
+
+    def take(self) -> dict[str, Any]:
+        """The fields of an epoch's event: bytes since the last call; null, with the reason, where they are not seen."""
+        sent, self._sent = self._sent, SentBytes(0, 0)
+        if self._reason:
+            return {"sent_bytes": None, "sent_reason": self._reason}
+        return {
+            "sent_bytes": sent.total,
+            "sent_intra_node_bytes": sent.intra_node,
+            "sent_inter_node_bytes": sent.inter_node,
+        }
+
+    def _count(self) -> SentBytes | None:
+        if self._reason:
+            return None
+        count = tcp_bytes_sent_by_reach(self._own)
+        if count is None:
+            self._reason = NOT_COUNTED
+        return count
+
+
+def _why_unseen() -> str | None:
+    """Why no TCP socket of this process carries what it sends to the others; None where one does."""
+    if not dist.is_initialized():
+        return "a single worker sends nothing"
+    if dist.get_backend() != "gloo":
+        # NCCL moves data over NVLink, shared memory or its own network code.
+        return f"{dist.get_backend()} sends past the TCP sockets that can be read"
+    return None
