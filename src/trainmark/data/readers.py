@@ -1,23 +1,35 @@
-"""Processes that read samples from disk and decode them, ahead of the training."""
+"""Processes that read samples from disk and decode them ahead of the training; batches come through shared memory."""
 
+import mmap
+import multiprocessing
 import os
 import signal
 from collections.abc import Iterator, Sequence
-from functools import partial
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
-from torch.utils.data import DataLoader, Dataset
 
 from trainmark.data.split import StoredSplit
 from trainmark.machine.processes import end_with_parent
-from trainmark.spec.errors import DataError
+from trainmark.spec.errors import DataError, TrainmarkError
+from trainmark.spec.failures import explain_exit
 
 AHEAD = 2  # batches that each process has under way
 
-Wanted = tuple[int, int, int]  # number of a split, number of a sample in it, seed of its random change
+
+class ReaderDiedError(TrainmarkError):
+    """A reader process ended by itself."""
+
+
+class Wanted(NamedTuple):
+    """A batch: which samples of which split, and the seed of each sample's random change."""
+
+    split: int
+    indices: NDArray[np.int64]
+    seeds: NDArray[np.int64]
 
 
 class Readers:
@@ -27,60 +39,151 @@ class Readers:
     one of them holds in the moment of a fork is never given back in the process that was forked.
     """
 
-    def __init__(self, splits: Sequence[StoredSplit], augmentation: str, count: int, *, pinned: bool) -> None:
+    def __init__(self, splits: Sequence[StoredSplit], augmentation: str, count: int) -> None:
         self._splits = splits
-        self._batches: list[list[Wanted]] = []
-        self._loader = DataLoader(
-            _Samples(splits, augmentation),
-            batch_sampler=self._batches,
-            num_workers=count,
-            multiprocessing_context="fork" if count else None,  # from Python 3.14 on the default is another
-            persistent_workers=count > 0,
-            prefetch_factor=AHEAD if count else None,
-            worker_init_fn=partial(_end_with, os.getpid()),
-            collate_fn=_stacked,
-            pin_memory=pinned,
-            generator=torch.Generator(),  # else it would draw from the random numbers of the training
-        )
-        if count:
-            iter(self._loader)
+        self._augmentation = augmentation
+        self._readers = [_Reader.fork(splits, augmentation) for _ in range(count)]
 
     def number_of(self, split: StoredSplit) -> int:
         """Which of the splits this is."""
         return next(number for number, each in enumerate(self._splits) if each is split)
 
-    def read(self, batches: Sequence[list[Wanted]]) -> Iterator[Tensor]:
-        """The samples of each batch; the batches of an earlier call must have been taken by now, or are given up."""
-        self._batches[:] = batches
-        for samples in self._loader:
-            if isinstance(samples, DataError):
-                raise samples
+    def read(self, batches: Sequence[Wanted]) -> Iterator[NDArray[Any]]:
+        """The samples of each batch, valid until the next is taken; what is left of an earlier call is given up."""
+        if not self._readers:
+            yield from (_stacked(self._splits, self._augmentation, wanted) for wanted in batches)
+            return
+        for reader in self._readers:
+            reader.drain()
+        readers, count = self._readers, len(self._readers)
+        for number in range(min(len(batches), AHEAD * count)):
+            readers[number % count].ask(batches[number])
+        for number in range(len(batches)):
+            reader = readers[number % count]
+            samples = reader.take()
+            # The batch in hand keeps its buffer: a reader has one more of them than batches under way.
+            if number + AHEAD * count < len(batches):
+                reader.ask(batches[number + AHEAD * count])
             yield samples
 
 
-class _Samples(Dataset[NDArray[np.generic] | DataError]):
-    """What each process is given: the splits, and how their samples are changed."""
+@dataclass
+class _Buffer:
+    """Memory that two processes share and either may enlarge."""
 
-    def __init__(self, splits: Sequence[StoredSplit], augmentation: str) -> None:
-        self._splits = splits
-        self._augmentation = augmentation
+    descriptor: int = field(default_factory=lambda: os.memfd_create("trainmark-batch"))
+    size: int = 0
+    memory: mmap.mmap | None = None
 
-    def __getitem__(self, wanted: Wanted) -> NDArray[np.generic] | DataError:
-        split, index, seed = wanted
+    def of_size(self, size: int) -> mmap.mmap:
+        """The memory, of at least `size` bytes."""
+        if size > self.size or self.memory is None:
+            if os.fstat(self.descriptor).st_size < size:
+                os.ftruncate(self.descriptor, size)
+            self.memory, self.size = mmap.mmap(self.descriptor, size), size
+        return self.memory
+
+    def array(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
+        """An array in the memory."""
+        count = int(np.prod(shape))
+        return np.frombuffer(self.of_size(max(1, count * dtype.itemsize)), dtype, count).reshape(shape)
+
+
+class _Reader:
+    """One process, as the one that asks it sees it: batches are answered in the order they were asked for."""
+
+    def __init__(self, process: Any, connection: Connection, buffers: list[_Buffer]) -> None:
+        self._process, self._connection, self._buffers = process, connection, buffers
+        self._asked = self._answered = 0
+
+    @classmethod
+    def fork(cls, splits: Sequence[StoredSplit], augmentation: str) -> "_Reader":
+        """A process that has begun to wait for batches."""
+        context = multiprocessing.get_context("fork")
+        ours, theirs = context.Pipe()
+        buffers = [_Buffer() for _ in range(AHEAD + 1)]
+        process = context.Process(
+            target=_serve, args=(os.getpid(), theirs, buffers, splits, augmentation), name="reader", daemon=True
+        )
+        process.start()
+        theirs.close()  # so that its end is seen here, and not kept open by readers that are forked later
+        return cls(process, ours, buffers)
+
+    def ask(self, wanted: Wanted) -> None:
+        """The batch will be read."""
         try:
-            return self._splits[split].read(index, self._augmentation, seed)
-        except DataError as error:  # given back as it is: the library would bury its words in a traceback
-            return error
+            self._connection.send(wanted)
+        except OSError:
+            raise self._death() from None
+        self._asked += 1
+
+    def take(self) -> NDArray[Any]:
+        """The samples of the oldest batch that was asked for and not taken yet."""
+        try:
+            answer = self._connection.recv()
+        except (EOFError, OSError):
+            raise self._death() from None
+        buffer = self._buffers[self._answered % len(self._buffers)]
+        self._answered += 1
+        if isinstance(answer, BaseException):
+            raise answer
+        shape, dtype = answer
+        return buffer.array(shape, np.dtype(dtype))
+
+    def drain(self) -> None:
+        """Batches that nobody takes any more are thrown away."""
+        while self._answered < self._asked:
+            try:
+                self.take()
+            except DataError:
+                continue
+
+    def _death(self) -> ReaderDiedError:
+        self._process.join(1)
+        code = self._process.exitcode
+        end = "it does not answer" if code is None else explain_exit(code)
+        return ReaderDiedError(
+            f"A reader process failed: {end}. Lower --set launch.loader_workers or --set train.batch_size, then resume."
+        )
 
 
-def _end_with(parent: int, number: int) -> None:
+def _serve(
+    parent: int, connection: Connection, buffers: list[_Buffer], splits: Sequence[StoredSplit], augmentation: str
+) -> None:
+    """Reads batches until the process that asks is gone."""
+    for number in (signal.SIGTERM, signal.SIGUSR2):  # meant for the rank, whose handlers were inherited
+        signal.signal(number, signal.SIG_DFL if number == signal.SIGTERM else signal.SIG_IGN)
     end_with_parent(parent, signal.SIGKILL)
+    answered = 0
+    while True:
+        try:
+            wanted = connection.recv()
+        except (EOFError, OSError):
+            return
+        buffer = buffers[answered % len(buffers)]
+        answered += 1
+        try:
+            samples = _stacked(splits, augmentation, wanted, buffer)
+            connection.send((samples.shape, samples.dtype.str))
+        except DataError as error:  # its words reach the user, not a traceback of this process
+            connection.send(error)
 
 
-def _stacked(samples: list[NDArray[np.generic] | DataError]) -> Tensor | DataError:
-    arrays = []
-    for sample in samples:
-        if isinstance(sample, DataError):
-            return sample
-        arrays.append(sample)
-    return torch.from_numpy(np.stack(arrays))
+def _stacked(
+    splits: Sequence[StoredSplit], augmentation: str, wanted: Wanted, buffer: _Buffer | None = None
+) -> NDArray[Any]:
+    """The samples of a batch in one array, in the buffer if one is given."""
+    split = splits[wanted.split]
+    numbers = zip(wanted.indices.tolist(), wanted.seeds.tolist(), strict=True)
+    first = split.read(*_of_sample(next(numbers), augmentation))
+    shape = (len(wanted.indices), *first.shape)
+    stacked = np.empty(shape, first.dtype) if buffer is None else buffer.array(shape, first.dtype)
+    stacked[0] = first
+    for place, sample in enumerate(numbers, 1):
+        stacked[place] = split.read(*_of_sample(sample, augmentation))
+    return stacked
+
+
+def _of_sample(sample: tuple[int, int], augmentation: str) -> tuple[int, str, int]:
+    index, seed = sample
+    return index, augmentation, seed

@@ -37,9 +37,15 @@ class CheckpointFolder:
 
     path: Path
 
+    @property
+    def step(self) -> int:
+        """The step before which the state was saved."""
+        return int(self.path.name.removeprefix("checkpoint-"))
+
     def rank(self, rank: int) -> Path:
         """What one rank needs to go on."""
-        return self.path / f"rank-{rank}.pt"
+        of_earlier_versions = self.path / f"rank-{rank}.pt"
+        return of_earlier_versions if of_earlier_versions.exists() else self.path / f"rank-{rank}.state"
 
     @property
     def complete(self) -> Path:

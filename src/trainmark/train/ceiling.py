@@ -5,20 +5,15 @@ Beside idle neighbours clocks are higher and caches larger: training could not h
 
 import sys
 import time
-from collections.abc import Callable
 from typing import Literal
 
-import torch
-
-from trainmark.machine.ceilings import measure_ceiling
 from trainmark.spec.files import write_text
 from trainmark.spec.job_record import JobRecord
 from trainmark.spec.plan import Job, Plan
 from trainmark.spec.run_folder import AttemptFolder, RunFolder
 from trainmark.spec.stored_run import read_choices
-from trainmark.train.end_request import Store
-from trainmark.train.event_log import EventLog
-from trainmark.train.torch.process_group import barrier
+from trainmark.train.agreement import Store, word_of_first
+from trainmark.train.engine import Engine, RankContext
 
 AFTER = "trainmark/ceiling_after"
 POLL_S = 0.2
@@ -26,33 +21,34 @@ MOST_PATIENCE_S = 30.0
 PATIENCE_ON_SLURM_S = 3.0  # its launcher reads the events six seconds after the completion record at the latest
 
 
-def measure_before(record: JobRecord, device: torch.device, log: EventLog) -> None:
+def measure_before(context: RankContext, engine: Engine) -> None:
     """The first member of each lane measures; those that start together do so at the same moment."""
-    if record.config.measure.ceiling and record.job.is_first_of_lane:
-        _measure(record, device, log, "before")
+    if context.config.measure.ceiling and context.record.job.is_first_of_lane:
+        _measure(context, engine, "before")
 
 
-def measure_after(
-    record: JobRecord,
-    rank: int,
-    attempt: AttemptFolder,
-    device: torch.device,
-    log: EventLog,
-    store: Store | None,
-    patience_s: float | None,
-) -> None:
+def measure_after(context: RankContext, engine: Engine, store: Store | None, patience_s: float | None) -> None:
     """The last member of each lane measures, unless other lanes of its nodes have become idle by then.
 
     Without `patience_s` it does not look at them. The member is trained: what goes wrong here does not fail it.
     """
-    if not record.config.measure.ceiling:
+    if not context.config.measure.ceiling:
         return
     try:
-        if _agree(lambda: _is_due(record, attempt, patience_s), rank, store):
-            barrier()
-            _measure(record, device, log, "after")
+        if word_of_first(store, context.rank.rank, AFTER, lambda: _say_if_due(context, patience_s)) == "yes":
+            engine.barrier()
+            _measure(context, engine, "after")
     except Exception as error:  # noqa: BLE001  see above
         _complain(error)
+
+
+def _say_if_due(context: RankContext, patience_s: float | None) -> str:
+    """Yes or no, whatever happens: the other ranks wait for the word."""
+    try:
+        return "yes" if _is_due(context.record, context.attempt, patience_s) else "no"
+    except Exception as error:  # noqa: BLE001  a full disk, a damaged plan
+        _complain(error)
+        return "no"
 
 
 def _is_due(record: JobRecord, attempt: AttemptFolder, patience_s: float | None) -> bool:
@@ -67,30 +63,9 @@ def _complain(error: Exception) -> None:
     sys.stderr.write(f"trainmark: no ceiling was measured after training: {type(error).__name__}: {error}\n")
 
 
-def _measure(record: JobRecord, device: torch.device, log: EventLog, phase: Literal["before", "after"]) -> None:
-    precision = record.config.train.precision
-    assert precision is not None
-    if device.type == "cuda":
-        torch.cuda.empty_cache()
-    log.write("ceiling_start")
-    log.write("ceiling", phase=phase, **measure_ceiling(device, record.config.measure.ceiling_seconds, precision))
-    if device.type == "cuda":
-        torch.cuda.reset_peak_memory_stats()
-
-
-def _agree(decide: Callable[[], bool], rank: int, store: Store | None) -> bool:
-    """What rank 0 decides; the other ranks wait for its word."""
-    if rank > 0:
-        assert store is not None
-        return store.get(AFTER) == b"yes"
-    is_so = False
-    try:
-        is_so = decide()
-    except Exception as error:  # noqa: BLE001  a full disk, a damaged plan; the others must hear of it all the same
-        _complain(error)
-    if store is not None:
-        store.set(AFTER, "yes" if is_so else "no")
-    return is_so
+def _measure(context: RankContext, engine: Engine, phase: Literal["before", "after"]) -> None:
+    context.log.write("ceiling_start")
+    context.log.write("ceiling", phase=phase, **engine.measure_ceiling())
 
 
 def patience_of(record: JobRecord, training_s: float) -> float:

@@ -1,24 +1,12 @@
 """EndRequest: a member that is asked to end early does so at one step, which all its ranks agree on."""
 
 from types import FrameType
-from typing import Protocol
 
 from trainmark.spec.config import TrainConfig
 from trainmark.spec.errors import TrainmarkError
+from trainmark.train.agreement import Store
 
 ASKED, END_AT = "trainmark/asked_to_end", "trainmark/end_at"
-
-
-class Store(Protocol):
-    """What ranks share: torch's TCPStore, named here by what is used of it, so that torch need not be loaded yet."""
-
-    def add(self, key: str, amount: int, /) -> int: ...
-
-    def set(self, key: str, value: str, /) -> None: ...
-
-    def get(self, key: str, /) -> bytes: ...
-
-    def check(self, keys: list[str], /) -> bool: ...
 
 
 class EndedEarlyError(TrainmarkError):

@@ -1,98 +1,59 @@
-"""The data of one rank: made up on the device, whole in its memory, or read from disk ahead of the training."""
-
-from typing import NamedTuple
+"""The data of one rank: made up by the engine, whole in memory, or read from disk ahead of the training."""
 
 import numpy as np
-import torch
 
-from trainmark.data.batches import Batches, KnownBatches, ResidentBatches, SyntheticBatches
-from trainmark.data.bootstrap import Counts, read_counts
+from trainmark.data.bootstrap import read_counts
 from trainmark.data.folders import with_folder
 from trainmark.data.readers import Readers
+from trainmark.data.source import Known, Resident, Streamed, Synthetic
 from trainmark.data.split import Split, StoredSplit
 from trainmark.data.staging.duplicator import StagedSplit
 from trainmark.data.staging.pack import Selection
-from trainmark.data.streaming import StreamedBatches
 from trainmark.spec.config import RunConfig
-from trainmark.spec.job_record import JobRecord
-from trainmark.spec.plan import Rank
-from trainmark.spec.registries import DATASETS, TASKS
-from trainmark.spec.run_folder import AttemptFolder
+from trainmark.spec.registries import DATASETS
 from trainmark.spec.seeds import Purpose, stream
-from trainmark.train.event_log import EventLog
+from trainmark.train.engine import Data, RankContext
 from trainmark.train.staging import stage_on_node
-from trainmark.train.torch.speed import image_layout
-from trainmark.workloads.find import find_size
 
 RESIDENT_BYTES = 2**30  # what a rank keeps of each split in memory rather than reading it again in every epoch
 
 
-class Data(NamedTuple):
-    """What the batches of a rank are made from."""
-
-    counts: Counts  # how often the member has each training sample
-    sample_shape: tuple[int, ...]
-    train: Batches
-    kept: KnownBatches | None  # the training samples, to predict those that are out of bag
-    evaluation: KnownBatches | None  # None where data are synthetic: there is nothing to evaluate
-
-
-def open_data(record: JobRecord, rank: Rank, attempt: AttemptFolder, device: torch.device, log: EventLog) -> Data:
-    """Batches for training and evaluation; what they are made from stands in the events."""
-    config = record.config
-    counts = read_counts(record.folder, record.job.member)
+def open_data(context: RankContext) -> Data:
+    """The samples of training and evaluation; where they come from stands in the events."""
+    config, record, log = context.config, context.record, context.log
+    counts = read_counts(record.folder, context.member)
     kind = DATASETS.load(config.dataset)
     dataset = kind(kind.Settings.model_validate(with_folder(config, record.folder.path.parent)))
     facts = {"dataset": config.dataset, "draws": int(counts.sum())}
     if getattr(dataset, "is_synthetic", False):
         log.write("data_ready", **facts, fingerprint="synthetic", synthetic=True, kept="made up on the device")
-        made_up = _made_up(config, record.job.member, dataset.sample_shape, dataset.settings.num_classes, device)
-        return Data(counts, dataset.sample_shape, made_up, None, None)
+        seed = int(stream(config.seed, context.member, Purpose.SYNTHETIC).integers(2**62))
+        made_up = Synthetic(dataset.sample_shape, dataset.settings.num_classes, seed)
+        return Data(counts, dataset.sample_shape, made_up, None)
     splits = [dataset.load(name) for name in ("train", "eval")]
     fingerprints = [split.fingerprint() for split in splits]
     if config.launch.stage == "local" and not isinstance(splits[0], Split):
         wanted = Selection(config.dataset, fingerprints[0], counts > 0)
-        splits[0] = stage_on_node(splits[0], wanted, record, rank, attempt, log)
-    batches = _batches(splits, config, device)
-    kept = _kept(batches[0], splits[0])
-    log.write("data_ready", **facts, fingerprint="-".join(fingerprints), synthetic=False, kept=kept)
-    return Data(counts, splits[0].sample_shape, batches[0], batches[0], batches[1])
+        splits[0] = stage_on_node(splits[0], wanted, record, context.rank, context.attempt, log)
+    train, held_out = sources_of(splits, config)
+    log.write("data_ready", **facts, fingerprint="-".join(fingerprints), synthetic=False, kept=_where(train))
+    return Data(counts, splits[0].sample_shape, train, held_out)
 
 
-def _kept(batches: KnownBatches, split: Split | StoredSplit) -> str:
+def _where(source: Known) -> str:
     """Where training finds its samples."""
-    if isinstance(batches, ResidentBatches):
+    if isinstance(source, Resident):
         return "in memory"
-    return "read from the node's own storage" if isinstance(split, StagedSplit) else "read from disk"
+    return "read from the node's own storage" if isinstance(source.split, StagedSplit) else "read from disk"
 
 
-def _made_up(
-    config: RunConfig, member: int, shape: tuple[int, ...], num_classes: int, device: torch.device
-) -> SyntheticBatches:
-    seed = int(stream(config.seed, member, Purpose.SYNTHETIC).integers(2**62))
-    task = TASKS.load(find_size(config.workload, config.size).task)
-    random = torch.Generator(device).manual_seed(seed)
-    return SyntheticBatches(
-        shape,
-        lambda count: task.made_up_targets(count, shape, num_classes, random),
-        random,
-        channels_last=_is_channels_last(config),
-    )
-
-
-def _batches(splits: list[Split | StoredSplit], config: RunConfig, device: torch.device) -> list[KnownBatches]:
-    """The batches of each split: from memory where it fits there, else by readers, which the splits share."""
+def sources_of(splits: list[Split | StoredSplit], config: RunConfig) -> list[Known]:
+    """The source of each split: memory where it fits there, else readers, which the splits share."""
     at_hand = [read_whole(split) if isinstance(split, Split) or _fits(split, config) else split for split in splits]
     stored = [split for split in at_hand if not isinstance(split, Split)]
     count = config.launch.loader_workers or 0
-    readers = Readers(stored, config.train.augmentation, count if stored else 0, pinned=device.type == "cuda")
-    layout = {"channels_last": _is_channels_last(config)}
-    return [
-        ResidentBatches(split, device, **layout)
-        if isinstance(split, Split)
-        else StreamedBatches(readers, split, device, **layout)
-        for split in at_hand
-    ]
+    readers = Readers(stored, config.train.augmentation, count if stored else 0)
+    return [Resident(split) if isinstance(split, Split) else Streamed(split, readers) for split in at_hand]
 
 
 def _fits(split: StoredSplit, config: RunConfig) -> bool:
@@ -106,7 +67,3 @@ def read_whole(split: Split | StoredSplit) -> Split:
         return split
     samples = np.stack([split.read(index, "none", 0) for index in range(len(split))])
     return Split(samples, split.labels, split.offset, split.scale)
-
-
-def _is_channels_last(config: RunConfig) -> bool:
-    return image_layout(config.train) == torch.channels_last

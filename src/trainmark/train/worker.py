@@ -19,7 +19,6 @@ from trainmark.spec.job_record import read_job_record
 from trainmark.train.end_request import EndRequest
 from trainmark.train.event_log import EventLog
 from trainmark.train.out_of_memory import explain_out_of_memory
-from trainmark.train.own_log import print_into
 from trainmark.train.place import find_own_rank, take_place
 
 
@@ -54,9 +53,11 @@ def main(argv: list[str] | None = None) -> None:
             watch_parent()
         keep_off_broken_amx()
         keep_compiled_code_apart()
+        from trainmark.train.engine import RankContext
         from trainmark.train.member import train_member
 
-        train_member(record, rank, arguments.attempt, log, request, waits_for_start=arguments.wait_for_start)
+        context = RankContext(record, rank, attempt, log)
+        train_member(context, arguments.attempt, request, waits_for_start=arguments.wait_for_start)
         log.write("finished")
     except BaseException as error:  # noqa: BLE001  whatever ends a rank must reach the record
         _end(error, log, mark)
@@ -76,6 +77,17 @@ def _parse(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--supervised-by", type=int, metavar="PID", help="end when this launcher dies")
     parser.add_argument("--end-with-input", action="store_true", help="end when standard input is closed")
     return parser.parse_args(argv)
+
+
+def print_into(path: Path) -> None:
+    """From now on all that this process prints, libraries in C included, stands in the file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+    for standard in (1, 2):
+        os.dup2(descriptor, standard)
+    os.close(descriptor)
 
 
 def _on_sigterm(signum: int, frame: FrameType | None) -> None:

@@ -1,7 +1,7 @@
-"""The trainee of one rank, put together from the parts that the configuration names."""
+"""The training state of one rank, put together from the parts that the configuration names."""
 
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -9,43 +9,45 @@ from torch import nn
 
 from trainmark.spec.config import RunConfig
 from trainmark.spec.errors import PlanError
-from trainmark.spec.job_record import JobRecord
 from trainmark.spec.layout import global_batch, layout_of
-from trainmark.spec.plan import Rank
 from trainmark.spec.registries import (
     COMMUNICATION,
-    DATASETS,
     MODELS,
     OPTIMIZERS,
     PARALLEL,
     PRECISIONS,
-    QUALITIES,
-    SCHEDULES,
     TASKS,
 )
 from trainmark.spec.run_folder import AttemptFolder
 from trainmark.spec.seeds import Purpose, stream
-from trainmark.train.event_log import EventLog
-from trainmark.train.open_data import Data
+from trainmark.train.engine import RankContext
 from trainmark.train.torch.activations import offloading, recompute_layers
 from trainmark.train.torch.process_group import replica_peers
-from trainmark.train.torch.protocols import Arithmetic, Parts, Peers
+from trainmark.train.torch.protocols import Arithmetic, Communicator, Parallelism, Parts, Peers
 from trainmark.train.torch.speed import image_layout
-from trainmark.train.torch.trainee import Trainee
+from trainmark.train.torch.task import Task
 from trainmark.workloads.find import find_size
-from trainmark.workloads.flops.count import count_model
 from trainmark.workloads.narrow_convolutions import BLOCK_CHANNELS
 
 
-def build_trainee(
-    record: JobRecord, rank: Rank, data: Data, workers: Peers, attempt: AttemptFolder, log: EventLog
-) -> Trainee:
-    """Model, optimizer and all that trains them on this rank; what was chosen stands in the events."""
-    config, train, device = record.config, record.config.train, workers.device
+@dataclass(frozen=True)
+class TrainingState:
+    """A member's model on one rank, and all that trains it."""
+
+    arithmetic: Arithmetic
+    communicator: Communicator
+    parallelism: Parallelism
+    optimizer: torch.optim.Optimizer
+    task: Task
+
+
+def build_state(context: RankContext, workers: Peers, sample_shape: tuple[int, ...]) -> TrainingState:
+    """Model, optimizer and all that trains them on this rank."""
+    config, train, device = context.config, context.config.train, workers.device
     arithmetic = PRECISIONS.load(_chosen(train.precision))(device, train)
     layout = layout_of(train, workers.size)
     replicas = replica_peers(workers, layout)
-    communicator = COMMUNICATION.load(train.communication)(_joined(train.parallel, replicas), train)
+    communicator = COMMUNICATION.load(train.communication)(_averaging(train.parallel, replicas), train)
     task = TASKS.load(find_size(config.workload, config.size).task)
     parts = Parts(
         settings=train,
@@ -53,36 +55,15 @@ def build_trainee(
         workers=workers,
         replicas=replicas,
         task=task,
-        arithmetic=_with_offloading(arithmetic, config, attempt),
+        arithmetic=_with_offloading(arithmetic, config, context.attempt),
         communicator=communicator,
-        sample_shape=data.sample_shape,
+        sample_shape=sample_shape,
         build_model=lambda: build_model(config, arithmetic, device),
     )
     parallelism = PARALLEL.load(train.parallel)(parts.build_model(), parts)
-    _part_from_other_ranks(config.seed, record.job.member, rank.rank)
+    _part_from_other_ranks(config.seed, context.member, context.rank.rank)
     optimizer = OPTIMIZERS.load(train.optimizer)(parallelism.parameters(), train)
-    if rank.rank == 0:
-        log.write("model_ready", **count_model(config.model, config.model_settings, data.sample_shape))
-        log.write("engine_ready", **engine_facts(config, workers.size, arithmetic, optimizer))
-    return Trainee(
-        config=config,
-        member=record.job.member,
-        rank=rank.rank,
-        workers=workers.size,
-        layout=layout,
-        device=device,
-        counts=data.counts,
-        parallelism=parallelism,
-        communicator=communicator,
-        arithmetic=arithmetic,
-        optimizer=optimizer,
-        schedule=SCHEDULES.load(train.schedule),
-        task=task,
-        quality=QUALITIES.load(config.quality),
-        train_batches=data.train,
-        kept_batches=data.kept,
-        eval_batches=data.evaluation,
-    )
+    return TrainingState(arithmetic, communicator, parallelism, optimizer, task)
 
 
 def build_model(config: RunConfig, arithmetic: Arithmetic, device: torch.device) -> nn.Module:
@@ -108,17 +89,15 @@ def refuse_narrow_convolutions(model: nn.Module) -> None:
                 )
 
 
-def engine_facts(
-    config: RunConfig, workers: int, arithmetic: Arithmetic, optimizer: torch.optim.Optimizer
-) -> dict[str, Any]:
+def chosen_options(context: RankContext, state: TrainingState, *, is_synthetic: bool) -> dict[str, Any]:
     """Which options were on, for the Result."""
-    train = config.train
+    config, train, workers = context.config, context.config.train, context.workers
     return {
-        "synthetic": bool(getattr(DATASETS.load(config.dataset), "is_synthetic", False)),
+        "synthetic": is_synthetic,
         "precision": train.precision,
-        "arithmetic": arithmetic.note,
+        "arithmetic": state.arithmetic.note,
         "optimizer": train.optimizer,
-        "optimizer_form": "fused" if optimizer.param_groups[0].get("fused") else "foreach",
+        "optimizer_form": "fused" if state.optimizer.param_groups[0].get("fused") else "foreach",
         "threads": torch.get_num_threads(),
         "thread_binding": config.launch.thread_binding,
         "allocator": config.launch.allocator,
@@ -142,8 +121,8 @@ def _part_from_other_ranks(seed: int, member: int, rank: int) -> None:
     torch.manual_seed(int(stream(seed, member, Purpose.NOISE, rank).integers(2**62)))
 
 
-def _joined(parallel: str, replicas: Peers) -> Peers:
-    """Whom the communicator joins gradients with; where layers or shards travel, the parallel mode does it itself."""
+def _averaging(parallel: str, replicas: Peers) -> Peers:
+    """Among whom gradients are averaged; where layers or shards travel, the parallel mode does it itself."""
     return replicas if parallel == "data" else Peers(0, replicas.nodes[:1], None, replicas.device)
 
 

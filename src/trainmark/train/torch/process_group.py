@@ -13,20 +13,19 @@ from torch._C._distributed_c10d import Store, TCPStore
 from trainmark.machine.network import Address, address_for_other_nodes, address_within_node
 from trainmark.machine.storage import read_when_visible
 from trainmark.spec.files import read_json, write_json
-from trainmark.spec.job_record import JobRecord
 from trainmark.spec.layout import ParallelLayout
 from trainmark.spec.plan import Rank
 from trainmark.spec.run_folder import AttemptFolder
+from trainmark.train.engine import RankContext
 from trainmark.train.torch.protocols import Peers
 
 TIMEOUT = timedelta(minutes=10)
 POLL_S = 0.02
 
 
-def join_group(
-    rank: Rank, record: JobRecord, attempt: AttemptFolder, device: torch.device
-) -> tuple[Peers, Store | None]:
+def join_group(context: RankContext, device: torch.device) -> tuple[Peers, Store | None]:
     """This rank and the member's other workers, in a process group, and the store they share; alone, it needs none."""
+    rank, record, attempt = context.rank, context.record, context.attempt
     nodes = tuple(each.node for each in record.job.ranks)
     if len(nodes) == 1:
         return Peers(0, nodes, None, device), None
@@ -82,6 +81,16 @@ def _wait_for_rendezvous(attempt: AttemptFolder) -> dict[str, Any]:
     except (OSError, ValueError):
         raise TimeoutError(f"rank 0 did not say within {TIMEOUT} how to reach it") from None
     return found
+
+
+def why_bytes_unseen() -> str | None:
+    """Why no TCP socket of this process carries what it sends to the others; None where one does."""
+    if not dist.is_initialized():
+        return "a single worker sends nothing"
+    if dist.get_backend() != "gloo":
+        # NCCL moves data over NVLink, shared memory or its own network code.
+        return f"{dist.get_backend()} sends past the TCP sockets that can be read"
+    return None
 
 
 def leave_group() -> None:

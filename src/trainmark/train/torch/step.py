@@ -1,11 +1,12 @@
 """One step of training: the optimizer's rate, then one update, eager or captured and replayed as a CUDA graph."""
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from trainmark.train.torch.trainee import Step, Trainee
+from trainmark.train.torch.build import TrainingState
 
 
 def hold_rate_on(optimizer: torch.optim.Optimizer, device: torch.device) -> None:
@@ -51,19 +52,21 @@ def _momentum_buffers(optimizer: torch.optim.Optimizer, group: dict[str, Any]) -
     return [state["momentum_buffer"] for state in states if state.get("momentum_buffer") is not None]
 
 
+Step = Callable[[Tensor, Tensor], Tensor]
+
 EAGER_STEPS = 3  # before capture: kernels are chosen, the optimizer's state and all buffers come into being
 
 
-def step_of(trainee: Trainee) -> Step:
+def step_of(state: TrainingState, *, captured: bool) -> Step:
     """The function that makes one step and gives the batch's loss, still on the device."""
-    eager = eager_step(trainee)
-    return CapturedStep(eager, trainee.optimizer) if trainee.config.train.cuda_graph else eager
+    eager = eager_step(state)
+    return CapturedStep(eager, state.optimizer) if captured else eager
 
 
-def eager_step(trainee: Trainee) -> Step:
+def eager_step(state: TrainingState) -> Step:
     """A step that the host calls operator by operator."""
-    optimizer, scaler = trainee.optimizer, trainee.arithmetic.scaler
-    forward_backward, update = trainee.parallelism.forward_backward, trainee.communicator.update
+    optimizer, scaler = state.optimizer, state.arithmetic.scaler
+    forward_backward, update = state.parallelism.forward_backward, state.communicator.update
 
     def scaled() -> None:
         assert scaler is not None

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import torch.distributed as dist
-
 from trainmark.machine.network import SentBytes, own_addresses, tcp_bytes_sent_by_reach
 
 NOT_COUNTED = "this kernel does not count the bytes of a socket"
@@ -12,8 +10,8 @@ NOT_COUNTED = "this kernel does not count the bytes of a socket"
 class Traffic:
     """Counts between `start` and `stop`; what is sent in between stretches of training does not count."""
 
-    def __init__(self) -> None:
-        self._reason = _why_unseen()
+    def __init__(self, why_unseen: str | None) -> None:
+        self._reason = why_unseen
         self._own = frozenset[str]() if self._reason else own_addresses()
         self._begin: SentBytes | None = None
         self._sent = SentBytes(0, 0)
@@ -47,13 +45,3 @@ class Traffic:
         if count is None:
             self._reason = NOT_COUNTED
         return count
-
-
-def _why_unseen() -> str | None:
-    """Why no TCP socket of this process carries what it sends to the others; None where one does."""
-    if not dist.is_initialized():
-        return "a single worker sends nothing"
-    if dist.get_backend() != "gloo":
-        # NCCL moves data over NVLink, shared memory or its own network code.
-        return f"{dist.get_backend()} sends past the TCP sockets that can be read"
-    return None

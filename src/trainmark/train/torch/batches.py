@@ -1,7 +1,10 @@
-"""Batches on the device: gathered from a split held whole in its memory, or made up once for throughput runs."""
+"""Batches on the device: gathered from a split in its memory, copied from readers ahead of use, or made up once."""
 
+import threading
 from collections.abc import Callable, Iterator
-from typing import Protocol
+from contextlib import suppress
+from queue import Empty, Full, Queue
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -10,7 +13,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from trainmark.data.epochs import MOST_SHIFT, Order, Views
+from trainmark.data.source import Streamed
 from trainmark.data.split import Split
+
+PINNED_AHEAD = 2  # batches in pinned memory that wait for their use
 
 
 class Batches(Protocol):
@@ -22,12 +28,7 @@ class Batches(Protocol):
 
 
 class KnownBatches(Batches, Protocol):
-    """Batches of samples whose targets are known, so that predictions can be scored."""
-
-    @property
-    def labels(self) -> Tensor:
-        """The targets of all samples."""
-        ...
+    """Batches of samples that can also be predicted."""
 
     def in_order(self, indices: Order, batch_size: int) -> Iterator[Tensor]:
         """The samples of `indices`, `batch_size` at a time."""
@@ -88,6 +89,84 @@ def _framed(samples: Tensor, *, channels_last: bool) -> Tensor:
     """N × H × W × C with a frame of zeros, the middle of the value range."""
     images = samples if channels_last else samples.permute(0, 2, 3, 1)
     return F.pad(images, (0, 0, MOST_SHIFT, MOST_SHIFT, MOST_SHIFT, MOST_SHIFT)).contiguous()
+
+
+class StreamedBatches:
+    """Samples that readers bring from disk; for a GPU a thread copies them to pinned memory ahead of use."""
+
+    def __init__(self, source: Streamed, device: torch.device, *, channels_last: bool) -> None:
+        split = source.split
+        self._source = source
+        self._device = device
+        self._layout = (
+            torch.channels_last if channels_last and len(split.sample_shape) == 3 else torch.contiguous_format
+        )
+        self._labels = torch.from_numpy(split.labels).to(device)
+        self._offset, self._scale = (
+            torch.as_tensor(values, dtype=torch.float32, device=device).reshape(-1, 1, 1)
+            for values in (split.offset, split.scale)
+        )
+
+    def take(self, rows: Order, views: Views | None) -> Iterator[tuple[Tensor, Tensor]]:
+        """The batch of each row of sample numbers, each sample seen as `views` says."""
+        stored = self._source.read(list(rows), None if views is None else list(views))
+        for row, samples in zip(rows, self._tensors(stored), strict=True):
+            yield self._prepared(samples), self._labels.index_select(0, torch.from_numpy(row).to(self._device))
+
+    def in_order(self, indices: Order, batch_size: int) -> Iterator[Tensor]:
+        """The samples of `indices`, `batch_size` at a time."""
+        parts = [indices[start : start + batch_size] for start in range(0, len(indices), batch_size)]
+        for samples in self._tensors(self._source.read(parts, None)):
+            yield self._prepared(samples)
+
+    def _tensors(self, arrays: Iterator[NDArray[Any]]) -> Iterator[Tensor]:
+        return pinned(arrays) if self._device.type == "cuda" else (torch.from_numpy(array) for array in arrays)
+
+    def _prepared(self, samples: Tensor) -> Tensor:
+        """As the model takes them: on its device, normalised, in its layout; always a copy, as readers reuse memory."""
+        if self._device.type == "cuda":
+            values = samples.to(self._device, non_blocking=True).float()
+        else:
+            values = samples.to(torch.float32, copy=True)
+        return values.sub_(self._offset).div_(self._scale).contiguous(memory_format=self._layout)
+
+
+def pinned(arrays: Iterator[NDArray[Any]]) -> Iterator[Tensor]:
+    """Each array as a tensor in pinned memory, copied by a thread while earlier ones are used."""
+    ready: Queue[Tensor | BaseException | None] = Queue(PINNED_AHEAD)
+    is_over = threading.Event()
+
+    def copy() -> None:
+        try:
+            for array in arrays:
+                _put(ready, torch.from_numpy(array).pin_memory(), is_over)
+                if is_over.is_set():
+                    return
+            _put(ready, None, is_over)
+        except BaseException as error:  # noqa: BLE001  the loop must end with it
+            _put(ready, error, is_over)
+
+    thread = threading.Thread(target=copy, name="pinning", daemon=True)
+    thread.start()
+    try:
+        while (item := ready.get()) is not None:
+            if isinstance(item, BaseException):
+                raise item
+            yield item
+    finally:
+        is_over.set()
+        with suppress(Empty):
+            while True:
+                ready.get_nowait()
+        thread.join()
+
+
+def _put(queue: "Queue[Any]", item: Any, is_over: threading.Event) -> None:
+    """Waits for room, unless nobody takes anything any more."""
+    while not is_over.is_set():
+        with suppress(Full):
+            queue.put(item, timeout=0.1)
+            return
 
 
 class SyntheticBatches:

@@ -1,0 +1,231 @@
+"""Checkpoints of a member: written by all ranks together, each part with its checksum, and resumed from the newest.
+
+Which state is written is the engine's affair; the position in the training follows from the checkpoint's step.
+"""
+
+import hashlib
+import json
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, Any, NamedTuple, cast
+
+from trainmark.machine.storage import read_when_visible, refresh_nfs_cache
+from trainmark.spec.errors import TrainmarkError
+from trainmark.spec.files import write_atomically, write_json
+from trainmark.spec.run_folder import AttemptFolder, CheckpointFolder, RunFolder
+from trainmark.train.agreement import Store, gather, word_of_first
+from trainmark.train.end_request import EndedEarlyError, EndRequest
+from trainmark.train.engine import Engine, RankContext, UnfitStateError, UnreadableStateError
+
+KEPT = 2  # whole checkpoints of an attempt: should the newest one be damaged, the one before is still there
+CHECKSUM = "blake2b"
+CHECKSUM_BYTES = 16
+FOUND = "trainmark/checkpoints"
+
+
+class Position(NamedTuple):
+    """The next step: its number, its epoch, and its number within the epoch."""
+
+    step: int = 0
+    epoch: int = 0
+    step_of_epoch: int = 0
+
+
+class Saved(NamedTuple):
+    """A checkpoint that was complete once, and its files' checksums by rank; None if an earlier version wrote it."""
+
+    folder: CheckpointFolder
+    checksums: tuple[str, ...] | None
+
+
+class DamagedError(Exception):
+    """A rank's part of a checkpoint that is not what was written."""
+
+
+class Checkpoints:
+    """Writes a member's checkpoints; the newest ones are kept."""
+
+    def __init__(self, context: RankContext, store: Store | None, request: EndRequest) -> None:
+        self._context = context
+        self._store = store
+        self._request = request
+
+    def are_due_after_step(self, step: int) -> bool:
+        """Whether one is wanted within an epoch, before this step."""
+        every = self._context.config.launch.checkpoint_steps
+        return (every > 0 and step % every == 0) or self._request.is_due(step)
+
+    def are_due_after_epoch(self, position: Position) -> bool:
+        """Whether one is wanted between the epoch that ended before `position` and the next."""
+        every = self._context.config.launch.checkpoint_epochs
+        return (every > 0 and position.epoch % every == 0) or self.are_due_after_step(position.step)
+
+    def save(self, engine: Engine, position: Position) -> None:
+        """All that training needs to go on at `position` is on disk; every rank calls this together.
+
+        If the member was asked to end, it ends here.
+        """
+        context, rank = self._context, self._context.rank.rank
+        folder = context.attempt.checkpoint(position.step)
+        folder.path.mkdir(parents=True, exist_ok=True)
+        checksum = write_state(folder.rank(rank), engine.save)
+        # Once they are here, all ranks have written their files.
+        checksums = gather(self._store, rank, context.workers, f"trainmark/checkpoint/{position.step}", checksum)
+        if rank == 0:
+            # From here on this is the one to resume from.
+            write_json(folder.complete, {CHECKSUM: checksums})
+            context.log.write("checkpoint", epoch=position.epoch, step=position.step)
+            remove_old_checkpoints(context.attempt)
+        engine.barrier()
+        if self._request.is_due(position.step):
+            raise EndedEarlyError(
+                f"asked to end by SIGUSR2, as schedulers do before a time limit; the checkpoint of step "
+                f"{position.step} is written. Go on with: trainmark resume"
+            )
+
+
+def remove_old_checkpoints(attempt: AttemptFolder) -> None:
+    """Only the newest whole ones of the attempt are left."""
+    whole = [each for each in attempt.checkpoints() if each.complete.exists()]
+    for older in attempt.checkpoints():
+        if older not in whole[-KEPT:]:
+            older.complete.unlink(missing_ok=True)  # first: what is left of it by a kill must not be taken for whole
+            shutil.rmtree(older.path, ignore_errors=True)
+
+
+class _Hashed:
+    """A file that hashes what is written to it."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self.checksum = hashlib.blake2b(digest_size=CHECKSUM_BYTES)
+
+    def write(self, data: bytes) -> int:
+        self.checksum.update(data)
+        return self._file.write(data)
+
+    def flush(self) -> None:
+        self._file.flush()
+
+
+def write_state(path: Path, save: Callable[[IO[bytes]], None]) -> str:
+    """The checksum of the file that now holds the state.
+
+    Written as it is serialised: a second copy in memory would stand in the measured peak.
+    """
+    checksum = ""
+
+    def write(file: IO[bytes]) -> None:
+        nonlocal checksum
+        hashed = _Hashed(file)
+        save(cast(IO[bytes], hashed))  # as much of a file as a stream of bytes needs
+        checksum = hashed.checksum.hexdigest()
+
+    write_atomically(path, write)
+    return checksum
+
+
+def read_checksum(path: Path) -> str:
+    """The checksum of a file as it is now."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=CHECKSUM_BYTES)).hexdigest()
+
+
+def find_checkpoints(folder: RunFolder, member: int, attempt: int) -> list[Saved]:
+    """What earlier attempts at the member left, newest first."""
+    found = []
+    for earlier in range(attempt - 1, 0, -1):
+        refresh_nfs_cache(folder.attempt(member, earlier).path)
+        complete = [each for each in folder.attempt(member, earlier).checkpoints() if each.complete.exists()]
+        found += [Saved(each, _checksums_of(each)) for each in reversed(complete)]
+    return found
+
+
+def _checksums_of(checkpoint: CheckpointFolder) -> tuple[str, ...] | None:
+    try:
+        text = checkpoint.complete.read_text()
+        return tuple(map(str, json.loads(text)[CHECKSUM])) if text else None
+    except (OSError, ValueError, LookupError, TypeError):
+        return ()  # damaged, and with it the checkpoint: no file has the checksum that is not there
+
+
+def agree_on_checkpoints(find: Callable[[], list[Saved]], rank: int, store: Store | None) -> list[Saved]:
+    """What rank 0 finds, on all ranks: shared storage may show one node an older state than another."""
+    found = word_of_first(
+        store, rank, FOUND, lambda: json.dumps([[str(each.folder.path), each.checksums] for each in find()])
+    )
+    return [
+        Saved(CheckpointFolder(Path(path)), None if checksums is None else tuple(checksums))
+        for path, checksums in json.loads(found)
+    ]
+
+
+def resume_from_newest(
+    checkpoints: list[Saved], context: RankContext, engine: Engine, store: Store | None, steps_per_epoch: int
+) -> Position:
+    """The position to go on from, with the engine as it was there: the newest checkpoint that no rank finds damaged.
+
+    Every rank calls this together. Where none is left, training starts from the beginning.
+    """
+    rank = context.rank.rank
+    for number, saved in enumerate(checkpoints):
+        name = context.record.folder.name_of(saved.folder.path)
+        state, damage = _try_to_read(saved, rank, engine)
+        is_damaged = "" if damage is None else "damaged"
+        flags = gather(store, rank, context.workers, f"{FOUND}/{number}", is_damaged)
+        if not any(flags):
+            position = _load(state, engine, saved.folder, steps_per_epoch)
+            context.log.write("resumed", checkpoint=name, epoch=position.epoch, step=position.step)
+            return position
+        del state  # before the next one is read
+        ranks = [rank for rank, flag in enumerate(flags) if flag]
+        context.log.write("checkpoint_damaged", checkpoint=name, ranks=ranks, reason=damage)
+        if rank == 0:
+            sys.stderr.write(f"trainmark: {name} is damaged (rank {', '.join(map(str, ranks))}) and is not used\n")
+    return Position()
+
+
+def _try_to_read(saved: Saved, rank: int, engine: Engine) -> tuple[Any, str | None]:
+    """This rank's part of a checkpoint, or why it is damaged."""
+    try:
+        return _read_state(saved, rank, engine), None
+    except DamagedError as error:
+        return None, str(error)
+
+
+def _read_state(saved: Saved, rank: int, engine: Engine) -> Any:
+    """This rank's part of a checkpoint.
+
+    It goes to the device whole: weights twice, and what the optimizer keeps. Training holds gradients as large as the
+    weights instead of the second copy, so the peak of memory stays that of training.
+    """
+    path = saved.folder.rank(rank)
+    try:
+        read_when_visible(path.stat, saved.folder.path)
+        if saved.checksums is not None and read_checksum(path) not in saved.checksums[rank:][:1]:
+            raise DamagedError(f"{path} does not have the checksum that it was written with")
+    except OSError as error:
+        raise DamagedError(f"{path} cannot be read: {error.strerror}") from error
+    try:
+        return engine.read(path)
+    except UnreadableStateError as error:
+        if saved.checksums is not None:  # known to be whole: it was not written by this engine
+            raise _unfit(saved.folder, error) from error
+        raise DamagedError(f"{path} cannot be loaded: {error}") from error
+
+
+def _load(state: Any, engine: Engine, folder: CheckpointFolder, steps_per_epoch: int) -> Position:
+    try:
+        engine.load(state)
+    except UnfitStateError as error:
+        raise _unfit(folder, error) from error
+    return Position(folder.step, *divmod(folder.step, steps_per_epoch))
+
+
+def _unfit(folder: CheckpointFolder, error: Exception) -> TrainmarkError:
+    return TrainmarkError(
+        f"The checkpoint {folder.path} is whole, but does not fit this model and optimizer ({error}). "
+        "Was it written by another version of trainmark? Resume with that one, or start a new run."
+    )

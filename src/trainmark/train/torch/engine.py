@@ -1,0 +1,257 @@
+"""TorchEngine: PyTorch behind the protocol of train/engine.py."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from pickle import UnpicklingError
+from typing import IO, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from trainmark.data.epochs import Order, Views
+from trainmark.data.source import Known, Resident, Source, Synthetic
+from trainmark.machine.ceilings import measure_ceiling
+from trainmark.spec.seeds import weights_seed
+from trainmark.train.agreement import Store
+from trainmark.train.engine import Clock, Data, HostClock, RankContext, UnfitStateError, UnreadableStateError
+from trainmark.train.out_of_memory import explain_out_of_memory
+from trainmark.train.torch.batches import Batches, ResidentBatches, StreamedBatches, SyntheticBatches
+from trainmark.train.torch.build import TrainingState, build_state, chosen_options
+from trainmark.train.torch.process_group import barrier, gather_rows, join_group, leave_group, why_bytes_unseen
+from trainmark.train.torch.protocols import Peers
+from trainmark.train.torch.speed import image_layout
+from trainmark.train.torch.step import Step, set_rate, set_weight_decay, step_of
+
+UNREADABLE = (OSError, RuntimeError, ValueError, LookupError, EOFError, UnpicklingError)
+
+
+class TorchEngine:
+    """One rank's model in PyTorch, on the CPU or on its GPU."""
+
+    clock: Clock
+    _workers: Peers
+    _state: TrainingState
+
+    def __init__(self, context: RankContext) -> None:
+        self._context = context
+        self._device = torch.device("cpu" if context.rank.accelerator is None else "cuda")
+        self.clock = GpuClock() if self._on_gpu else CpuClock()
+        self._batches: dict[int, Any] = {}
+        self._train: Batches | None = None
+        self._step: Step | None = None
+        self._whole: nn.Module | None = None
+
+    @property
+    def _on_gpu(self) -> bool:
+        return self._device.type == "cuda"
+
+    def set_up(self) -> dict[str, Any]:
+        """Threads, seed and device are set."""
+        torch.set_num_threads(self._context.threads)
+        torch.manual_seed(weights_seed(self._context.config.seed, self._context.member))
+        if self._on_gpu:
+            torch.backends.cudnn.benchmark = True
+        torch.ones(2**20).add_(1)  # large enough for all threads, so that they exist when their cores are checked
+        return {
+            "device": torch.cuda.get_device_name() if self._on_gpu else "cpu",
+            "device_uuid": f"GPU-{torch.cuda.get_device_properties().uuid}" if self._on_gpu else None,
+            "threads_running": torch.get_num_threads(),
+            "torch": torch.__version__,
+            "torch_isa": torch.backends.cpu.get_cpu_capability(),
+        }
+
+    def join(self) -> Store | None:
+        """The ranks form a process group: gloo on CPUs, NCCL on GPUs."""
+        self._workers, store = join_group(self._context, self._device)
+        return store
+
+    def build(self, data: Data) -> dict[str, Any]:
+        """Model, optimizer and batches are there."""
+        self._state = build_state(self._context, self._workers, data.sample_shape)
+        self._train = self._open(data.train)
+        if data.evaluation is not None:
+            self._open(data.evaluation)
+        return chosen_options(self._context, self._state, is_synthetic=isinstance(data.train, Synthetic))
+
+    def _open(self, source: Source) -> Any:
+        """The batches of a source, made once."""
+        if id(source) not in self._batches:
+            channels_last = image_layout(self._context.config.train) == torch.channels_last
+            self._batches[id(source)] = self._batches_of(source, channels_last)
+        return self._batches[id(source)]
+
+    def _batches_of(self, source: Source, channels_last: bool) -> Batches:
+        if isinstance(source, Resident):
+            return ResidentBatches(source.split, self._device, channels_last=channels_last)
+        if not isinstance(source, Synthetic):
+            return StreamedBatches(source, self._device, channels_last=channels_last)
+        random = torch.Generator(self._device).manual_seed(source.seed)
+        task, shape, classes = self._state.task, source.shape, source.num_classes
+        return SyntheticBatches(
+            shape,
+            lambda count: task.made_up_targets(count, shape, classes, random),
+            random,
+            channels_last=channels_last,
+        )
+
+    def read(self, path: Path) -> Any:
+        """The state that `save` wrote, on the device."""
+        try:
+            # weights_only: a checkpoint is data and can never run code.
+            return torch.load(path, map_location=self._device, weights_only=True)
+        except UNREADABLE as error:
+            if _is_out_of_memory(error):
+                raise
+            raise UnreadableStateError(type(error).__name__) from error
+
+    def load(self, state: Any) -> None:
+        """Weights, optimizer, communication and random numbers are as they were saved."""
+        self._whole = None
+        try:
+            self._state.parallelism.load(state["trained"], self._state.optimizer)
+            torch.set_rng_state(state["random_state"].cpu())
+            if self._on_gpu:
+                torch.cuda.set_rng_state(state["cuda_random_state"].cpu())
+        except (RuntimeError, ValueError, LookupError) as error:
+            if _is_out_of_memory(error):
+                raise
+            raise UnfitStateError(type(error).__name__) from error
+
+    def measure_ceiling(self) -> dict[str, Any]:
+        """The best of several kernels at the run's precision; memory that they took does not count as the model's."""
+        if self._on_gpu:
+            torch.cuda.empty_cache()
+        config = self._context.config
+        assert config.train.precision is not None
+        measured = measure_ceiling(self._device, config.measure.ceiling_seconds, config.train.precision)
+        if self._on_gpu:
+            torch.cuda.reset_peak_memory_stats()
+        return measured
+
+    def feed(self, rows: Order, views: Views | None) -> Iterator[tuple[Tensor, Tensor]]:
+        """Inputs and targets of each row, on the device."""
+        assert self._train is not None
+        return self._train.take(rows, views)
+
+    def step(self, batch: tuple[Tensor, Tensor], rate: float, decay_factor: float) -> Tensor:
+        """One update; the loss stays on the device."""
+        state = self._state
+        if self._step is None:  # not in `build`: a state may have been loaded since
+            self._step = step_of(state, captured=self._context.config.train.cuda_graph is True)
+        self._whole = None
+        set_weight_decay(state.optimizer, decay_factor)
+        set_rate(state.optimizer, rate, self._context.config.train.momentum_correction)
+        return self._step(*batch)
+
+    def settle(self) -> None:
+        """All ranks hold the same weights."""
+        self._state.communicator.settle()
+
+    def epoch_facts(self) -> dict[str, Any]:
+        """What the parallel mode measured."""
+        return self._state.parallelism.facts()
+
+    def why_bytes_unseen(self) -> str | None:
+        """NCCL's bytes pass no TCP socket; a single rank sends none."""
+        return why_bytes_unseen()
+
+    def predict(self, source: Known, indices: Order) -> NDArray[np.float32]:
+        """The predictions for `indices`, in their order: each rank makes a run of them, all get them all."""
+        model = self._whole_model()
+        shares = np.array_split(indices, self._workers.size)
+        mine = shares[self._workers.rank]
+        some = mine if len(mine) else np.zeros(1, np.int64)  # without any, one sample gives the width of a prediction
+        batches, task = self._open(source), self._state.task
+        model.eval()
+        with torch.inference_mode(), self._state.arithmetic.forward():
+            batch_size = self._context.config.evaluate.batch_size
+            parts = [task.predictions(model, samples) for samples in batches.in_order(some, batch_size)]
+        model.train()
+        rows = gather_rows(torch.cat(parts)[: len(mine)], [len(share) for share in shares])
+        return rows.cpu().numpy().astype(np.float32)
+
+    def _whole_model(self) -> nn.Module:
+        """The model with all its weights, on every rank; made once between two steps."""
+        if self._whole is None:
+            self._whole = self._state.parallelism.whole_model()
+        return self._whole
+
+    def save(self, file: IO[bytes]) -> None:
+        """Writes weights, optimizer, communication and random numbers."""
+        state: dict[str, Any] = {
+            "trained": self._state.parallelism.state(self._state.optimizer),
+            "random_state": torch.get_rng_state(),
+        }
+        if self._on_gpu:
+            state["cuda_random_state"] = torch.cuda.get_rng_state()
+        torch.save(state, file)
+
+    def weights(self) -> dict[str, NDArray[Any]]:
+        """The whole model's parameters and buffers."""
+        model = self._whole_model()
+        return {name: value.detach().cpu().numpy().copy() for name, value in model.state_dict().items()}
+
+    def set_weights(self, weights: dict[str, NDArray[Any]]) -> None:
+        """The model has these weights; for a model that is whole on every rank."""
+        model = self._whole_model()
+        model.load_state_dict({name: torch.from_numpy(value) for name, value in weights.items()})
+
+    def peak_device_bytes(self) -> int | None:
+        """What the GPU's allocator gave out at most."""
+        return torch.cuda.max_memory_allocated() if self._on_gpu else None
+
+    def barrier(self) -> None:
+        """Every rank of the member has come here."""
+        barrier()
+
+    def leave(self) -> None:
+        """The process group is no more."""
+        leave_group()
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    return isinstance(error, torch.OutOfMemoryError) or explain_out_of_memory(error) is not None
+
+
+class CpuClock(HostClock):
+    """The host's clock; losses are read all at once."""
+
+    def read(self, losses: list[Tensor]) -> list[float]:
+        """The losses as plain numbers."""
+        values: list[float] = torch.stack(losses).double().tolist()
+        return values
+
+
+class GpuClock:
+    """Events in the GPU's stream, which runs behind the host."""
+
+    def __init__(self) -> None:
+        # Losses of ended steps are fetched on a stream of their own, so that nothing waits for the steps behind them.
+        self._fetching = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+
+    def stamp(self) -> torch.cuda.Event:
+        """An event at the end of what the stream was given so far."""
+        event: torch.cuda.Event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+        event.record()
+        return event
+
+    def num_over(self, stamps: list[torch.cuda.Event]) -> int:
+        """How many of these events the GPU has passed."""
+        return next((i for i, event in enumerate(stamps) if not event.query()), len(stamps))  # type: ignore[no-untyped-call]
+
+    def seconds_between(self, start: torch.cuda.Event, end: torch.cuda.Event) -> float:
+        """The GPU's own time."""
+        seconds: float = start.elapsed_time(end) / 1e3
+        return seconds
+
+    def read(self, losses: list[Tensor]) -> list[float]:
+        """The losses of steps that the GPU has ended."""
+        with torch.cuda.stream(self._fetching):
+            values: list[float] = torch.stack(losses).double().tolist()
+        return values
+
+    def wait(self) -> None:
+        """Returns when the GPU is idle."""
+        torch.cuda.synchronize()
