@@ -131,7 +131,7 @@ def test_a_member_that_is_killed_again_and_again_resumes_bit_identically(
     check_identity(tmp_path, monkeypatch, (8, 9, 7), "ensemble.bootstrap=none")
 
 
-@pytest.mark.parametrize("setting", ["train.recompute=true", "train.offload=disk"])
+@pytest.mark.parametrize("setting", ["train.torch.recompute=true", "train.torch.offload=disk"])
 def test_recomputing_and_offloading_change_neither_losses_nor_quality(
     setting: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -145,11 +145,11 @@ def test_recomputing_and_offloading_change_neither_losses_nor_quality(
 @pytest.mark.parametrize(
     "setting",
     [
-        "train.memory_format=contiguous",
-        "train.memory_format=onednn",
-        "train.compiler=torchscript",
+        "train.torch.memory_format=contiguous",
+        "train.torch.memory_format=onednn",
+        "train.torch.compiler=torchscript",
         pytest.param(
-            "train.compiler=inductor",
+            "train.torch.compiler=inductor",
             marks=[
                 pytest.mark.slow,
                 pytest.mark.skipif(shutil.which("g++") is None, reason="inductor needs a C++ compiler, g++"),

@@ -57,7 +57,7 @@ EAGER_STEPS = 3  # before capture: kernels are chosen, the optimizer's state and
 def step_of(trainee: Trainee) -> Step:
     """The function that makes one step and gives the batch's loss, still on the device."""
     eager = eager_step(trainee)
-    return CapturedStep(eager, trainee.optimizer) if trainee.config.train.cuda_graph else eager
+    return CapturedStep(eager, trainee.optimizer) if trainee.config.train.torch.cuda_graph else eager
 
 
 def eager_step(trainee: Trainee) -> Step:
