@@ -56,12 +56,12 @@ class Group:
 TINY = "data.num_train=2048 data.num_eval=32"
 RESNET18 = "dataset=synthetic model=resnet18 data.height=32 data.width=32"
 SPEED = (
-    "train.memory_format=channels-last",
-    "train.memory_format=contiguous",
-    "train.memory_format=onednn",
-    "train.compiler=inductor",
-    "train.compiler=torchscript",
-    "train.fused_optimizer=false",
+    "train.torch.memory_format=channels-last",
+    "train.torch.memory_format=contiguous",
+    "train.torch.memory_format=onednn",
+    "train.torch.compiler=inductor",
+    "train.torch.compiler=torchscript",
+    "train.torch.fused_optimizer=false",
     "launch.allocator=keep",
     "launch.allocator=system",
     "launch.allocator=tcmalloc",
@@ -80,7 +80,7 @@ GROUPS = {
         ("train.precision=bf16-mixed", "train.precision=fp16-mixed", "train.precision=fp16", "train.precision=int8"),
         turn_s=1.0,
     ),
-    "memory": Group(RESNET18, ("train.recompute=true", "train.offload=disk"), turn_s=2.0),
+    "memory": Group(RESNET18, ("train.torch.recompute=true", "train.torch.offload=disk"), turn_s=2.0),
     "optimizer": Group(
         TINY,
         ("train.nesterov=true", *(f"train.optimizer={name}" for name in ("adam", "adamw", "adagrad", "lars", "lamb"))),

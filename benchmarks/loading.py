@@ -26,8 +26,9 @@ from trainmark.collect.statistics import median_interval
 from trainmark.data.datasets.imagenet import Imagenet, ImagenetSettings
 from trainmark.data.images.stored import StoredImages
 from trainmark.data.readers import Readers
-from trainmark.data.streaming import StreamedBatches
+from trainmark.data.source import Streamed
 from trainmark.machine.software import describe_machine
+from trainmark.train.torch.batches import StreamedBatches
 
 PARTS = 10  # of the measured time, for the interval
 PROBED_IMAGES = 20
@@ -37,8 +38,8 @@ AUGMENTATION = "crop"
 def loading_rate(split: StoredImages, workers: int, batch: int, seconds: float) -> dict[str, Any]:
     """Images per second of that many loader workers, once all of them are under way."""
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    readers = Readers([split], AUGMENTATION, workers, pinned=device.type == "cuda")
-    batches = StreamedBatches(readers, split, device, channels_last=True)
+    readers = Readers([split], AUGMENTATION, workers)
+    batches = StreamedBatches(Streamed(split, readers), device, channels_last=True)
     warm_up = 4 * max(1, workers)  # batches: what was read ahead before the first one came is gone by then
     steps = warm_up + max(2 * PARTS, math.ceil(seconds * probed_rate(split) * max(1, workers) / batch))
     random = np.random.default_rng(workers)

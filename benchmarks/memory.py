@@ -17,14 +17,19 @@ from typing import Any
 from trainmark.machine.software import describe_machine
 from trainmark.spec.units import show_bytes
 
-ROWS = ("train.recompute=false", "train.recompute=true", "train.offload=disk", "train.offload=host")
+ROWS = (
+    "train.torch.recompute=false",
+    "train.torch.recompute=true",
+    "train.torch.offload=disk",
+    "train.torch.offload=host",
+)
 
 
 def measure(setting: str, pixels: int, batch: int) -> dict[str, Any]:
     """The run's peak memory and speed, or why it did not run."""
     settings = ["dataset=synthetic", "model=resnet18", f"data.height={pixels}", f"data.width={pixels}"]
     settings += [f"data.num_train={10 * batch}", f"train.batch_size={batch}", "train.epochs=1", "measure.ceiling=false"]
-    settings += ["ensemble.bootstrap=none", "train.compiler=none", "train.cuda_graph=false"]
+    settings += ["ensemble.bootstrap=none", "train.torch.compiler=none", "train.torch.cuda_graph=false"]
     settings += ["launch.threads=1", setting]
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "trainmark", "run", "--members", "1", "--workers", "1", "--json"]

@@ -15,10 +15,10 @@ WORKER = "trainmark.train.worker"
 def main() -> None:
     """Leaves `device.json` in the attempt's folder, and then the records of a finished member."""
     from benchmarks import trivial_worker
+    from trainmark.train.start_line import wait_for_go
 
     from trainmark.spec.job_record import read_job_record
     from trainmark.train.place import find_own_rank, take_place
-    from trainmark.train.start_line import wait_for_go
 
     words = sys.argv[1:]
     record = read_job_record(Path(words[words.index(WORKER) + 1]))

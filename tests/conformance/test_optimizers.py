@@ -13,7 +13,7 @@ from torch import distributed
 from torch.distributed.tensor import DTensor, Shard, distribute_tensor, init_device_mesh
 
 from tests.worker_group import run_workers
-from trainmark.spec.config import TrainConfig
+from trainmark.spec.config import TorchConfig, TrainConfig
 from trainmark.spec.registries import OPTIMIZERS
 from trainmark.train.torch.step import hold_rate_on, set_rate, set_weight_decay
 
@@ -127,7 +127,7 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
     *((name, {"epsilon": 0.25}) for name in ("adam", "adamw", "adagrad", "lars", "lamb")),
     *((name, {"beta2": 0.5, "momentum": 0.6}) for name in ("adam", "adamw", "lamb")),
     ("lars", {"trust_coefficient": 0.125}),
-    *((name, {"fused_optimizer": False}) for name in OPTIMIZERS),
+    *((name, {"torch": TorchConfig(fused_optimizer=False)}) for name in OPTIMIZERS),
 ]
 
 

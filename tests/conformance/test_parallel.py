@@ -53,7 +53,7 @@ class Case(NamedTuple):
                 "parallel": self.mode,
                 "stages": self.stages if self.mode in SPLITTING else None,
                 "micro_batches": 4,
-                "memory_format": "contiguous",
+                "torch": {"memory_format": "contiguous"},
             }
         )
 

@@ -7,11 +7,11 @@ import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from trainmark.data.batches import ResidentBatches
 from trainmark.data.folders import make_missing, with_folder
 from trainmark.plan.resolve import Choices, resolve_config
 from trainmark.spec.registries import DATASETS, MODELS, OPTIMIZERS, QUALITIES, TASKS, WORKLOADS
 from trainmark.train.open_data import read_whole
+from trainmark.train.torch.batches import ResidentBatches
 from trainmark.workloads.flops.count import count_model
 
 CASES = [(name, size) for name in WORKLOADS for size in WORKLOADS.load(name).sizes]

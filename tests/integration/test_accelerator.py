@@ -24,17 +24,19 @@ def losses(trainmark: Command, tmp_path: Path, *settings: str) -> list[float]:
 @pytest.mark.parametrize("optimizer", ["sgd", "adam", "lars"])
 def test_a_captured_step_gives_the_losses_of_an_eager_one(trainmark: Command, tmp_path: Path, optimizer: str) -> None:
     same = (f"train.optimizer={optimizer}", "train.precision=fp32", "train.collapse_epochs=1")
-    eager = losses(trainmark, tmp_path, *same, "train.cuda_graph=false")
-    captured = losses(trainmark, tmp_path, *same, "train.cuda_graph=true")
+    eager = losses(trainmark, tmp_path, *same, "train.torch.cuda_graph=false")
+    captured = losses(trainmark, tmp_path, *same, "train.torch.cuda_graph=true")
     assert captured[:8] == pytest.approx(eager[:8], rel=1e-3)
 
 
-@pytest.mark.parametrize("setting", ["train.offload=host", "train.offload=disk", "train.recompute=true"])
+@pytest.mark.parametrize(
+    "setting", ["train.torch.offload=host", "train.torch.offload=disk", "train.torch.recompute=true"]
+)
 def test_offloading_and_recomputing_on_an_accelerator_keep_the_losses(
     trainmark: Command, tmp_path: Path, setting: str
 ) -> None:
-    plain = losses(trainmark, tmp_path, "train.cuda_graph=false", "train.precision=fp32")
-    other = losses(trainmark, tmp_path, "train.cuda_graph=false", "train.precision=fp32", setting)
+    plain = losses(trainmark, tmp_path, "train.torch.cuda_graph=false", "train.precision=fp32")
+    other = losses(trainmark, tmp_path, "train.torch.cuda_graph=false", "train.precision=fp32", setting)
     assert other[:8] == pytest.approx(plain[:8], rel=1e-3)
 
 

@@ -108,7 +108,7 @@ def test_the_other_ensemble_of_detectors_is_a_choice(warm_trainmark: Command) ->
             "is made for classification, but extreme-weather is detection",
         ),
         (("--set", "dataset=extreme-weather"), "is made for detection, but image-classification is classification"),
-        (("extreme-weather", "--set", "train.compiler=inductor"), "Choose --set train.compiler=none"),
+        (("extreme-weather", "--set", "train.torch.compiler=inductor"), "Choose --set train.torch.compiler=none"),
         (("extreme-weather", "--set", "train.augmentation=crop"), "cannot be changed by crop"),
         (("extreme-weather", "--workers", "2", "--set", "train.parallel=gpipe"), "cannot be split by layers"),
         (("extreme-weather", "--set", "quality=top1"), "'top1' is made for classification"),

@@ -2,7 +2,9 @@
 
 import itertools
 import shutil
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -16,10 +18,11 @@ from trainmark.spec.job_record import JobRecord
 from trainmark.spec.registries import OPTIMIZERS, SCHEDULES
 from trainmark.spec.run_folder import RunFolder
 from trainmark.spec.site import NodeGroup, Site, Slot
-from trainmark.train import loop
 from trainmark.train.end_request import EndRequest
+from trainmark.train.engine import RankContext
 from trainmark.train.event_log import EventLog
 from trainmark.train.member import train_member
+from trainmark.train.torch.engine import TorchEngine
 
 SITE = Site(name="test", groups=(NodeGroup(slots=(Slot(cores=CORES[:1]),)),))
 SMALL = (
@@ -42,26 +45,19 @@ def attempt(record: JobRecord, number: int, kill_at: int | None, monkeypatch: py
     """One attempt at the member, in this process; it dies in the step `kill_at`."""
     count = itertools.count(1)
 
-    def dying(trainee: loop.Trainee) -> loop.Step:
-        whole = original(trainee)
+    original = TorchEngine.step
 
-        def step(inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-            if next(count) == kill_at:
-                raise Killed
-            return whole(inputs, targets)
+    def dying(engine: TorchEngine, *settings: Any) -> torch.Tensor:
+        if next(count) == kill_at:
+            raise Killed
+        return original(engine, *settings)
 
-        return step
-
-    original = loop.step_of
-    monkeypatch.setattr(loop, "step_of", dying)
-    log = EventLog(record.folder.attempt(0, number).rank_events(0))
-    record.folder.attempt(0, number).path.mkdir(parents=True, exist_ok=True)
-    try:
-        train_member(record, record.job.ranks[0], number, log, EndRequest(), waits_for_start=False)
-    except Killed:
-        pass
-    finally:
-        monkeypatch.setattr(loop, "step_of", original)
+    folder = record.folder.attempt(0, number)
+    folder.path.mkdir(parents=True, exist_ok=True)
+    context = RankContext(record, record.job.ranks[0], folder, EventLog(folder.rank_events(0)))
+    with monkeypatch.context() as patch, suppress(Killed):
+        patch.setattr(TorchEngine, "step", dying)
+        train_member(context, number, EndRequest(), waits_for_start=False)
 
 
 def check_identity(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kills: tuple[int, ...], *settings: str) -> None:
@@ -131,7 +127,7 @@ def test_a_member_that_is_killed_again_and_again_resumes_bit_identically(
     check_identity(tmp_path, monkeypatch, (8, 9, 7), "ensemble.bootstrap=none")
 
 
-@pytest.mark.parametrize("setting", ["train.recompute=true", "train.offload=disk"])
+@pytest.mark.parametrize("setting", ["train.torch.recompute=true", "train.torch.offload=disk"])
 def test_recomputing_and_offloading_change_neither_losses_nor_quality(
     setting: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -145,11 +141,11 @@ def test_recomputing_and_offloading_change_neither_losses_nor_quality(
 @pytest.mark.parametrize(
     "setting",
     [
-        "train.memory_format=contiguous",
-        "train.memory_format=onednn",
-        "train.compiler=torchscript",
+        "train.torch.memory_format=contiguous",
+        "train.torch.memory_format=onednn",
+        "train.torch.compiler=torchscript",
         pytest.param(
-            "train.compiler=inductor",
+            "train.torch.compiler=inductor",
             marks=[
                 pytest.mark.slow,
                 pytest.mark.skipif(shutil.which("g++") is None, reason="inductor needs a C++ compiler, g++"),

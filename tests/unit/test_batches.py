@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from trainmark.data.batches import ResidentBatches, SyntheticBatches
 from trainmark.data.epochs import MOST_SHIFT, epoch_views, unchanged
 from trainmark.data.split import Split
+from trainmark.train.torch.batches import ResidentBatches, SyntheticBatches
 
 CPU = torch.device("cpu")
 IMAGES = np.random.default_rng(0).integers(0, 255, (6, 3, 10, 12)).astype(np.uint8)

@@ -2,8 +2,8 @@
 
 import json
 import tracemalloc
-from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -14,13 +14,21 @@ from tests.worker_group import run_workers
 from trainmark.spec.config import LaunchConfig
 from trainmark.spec.errors import TrainmarkError
 from trainmark.spec.run_folder import CheckpointFolder, RunFolder
-from trainmark.train import resume
-from trainmark.train.checkpoint import Checkpoints, Position, read_checksum, write_state
+from trainmark.train import checkpoints as module
+from trainmark.train.agreement import Store
+from trainmark.train.checkpoints import (
+    Checkpoints,
+    Position,
+    find_checkpoints,
+    read_checksum,
+    resume_from_newest,
+    write_state,
+)
 from trainmark.train.end_request import EndRequest
+from trainmark.train.engine import RankContext
 from trainmark.train.event_log import EventLog
 from trainmark.train.out_of_memory import explain_out_of_memory
-from trainmark.train.resume import find_checkpoints, resume_from_newest
-from trainmark.train.torch.trainee import Trainee
+from trainmark.train.torch.engine import TorchEngine
 
 
 class Weights:
@@ -36,34 +44,39 @@ class Weights:
         self.values.copy_(state["model"])
 
 
-@dataclass
-class Small:
-    """As much of a trainee as a checkpoint needs."""
+class Small(TorchEngine):
+    """As much of the torch engine as a checkpoint needs."""
 
-    rank: int = 0
-    workers: int = 1
-    device: torch.device = field(default_factory=lambda: torch.device("cpu"))
-    parallelism: Weights = field(default_factory=Weights)
-    optimizer: object = None
+    def __init__(self, rank: int = 0, workers: int = 1, parallelism: Weights | None = None) -> None:
+        self.rank, self.workers = rank, workers
+        self.parallelism = parallelism or Weights()
+        self._device, self._whole = torch.device("cpu"), None
+        self._state = cast(Any, SimpleNamespace(parallelism=self.parallelism, optimizer=None))
 
-    def as_trainee(self) -> Trainee:
-        return cast(Trainee, self)
+    def context_of(self, run: RunFolder, attempt: int) -> RankContext:
+        log = EventLog(run.attempt(0, attempt).rank_events(self.rank))
+        ranks = tuple(range(self.workers))
+        record = SimpleNamespace(
+            folder=run, config=SimpleNamespace(launch=LaunchConfig()), job=SimpleNamespace(ranks=ranks)
+        )
+        return RankContext(cast(Any, record), cast(Any, SimpleNamespace(rank=self.rank)), run.attempt(0, attempt), log)
 
 
-def train(run: RunFolder, attempt: int, steps: range, trainee: Small) -> None:
+def train(run: RunFolder, attempt: int, steps: range, engine: Small, store: Store | None = None) -> None:
     """Leaves a checkpoint before each step, in which all weights are the step's number."""
-    log = EventLog(run.attempt(0, attempt).rank_events(trainee.rank))
-    checkpoints = Checkpoints(run.attempt(0, attempt), LaunchConfig(), log, EndRequest())
+    checkpoints = Checkpoints(engine.context_of(run, attempt), store, EndRequest())
     for step in steps:
-        trainee.parallelism.values.fill_(step)
-        checkpoints.save(trainee.as_trainee(), Position(step, epoch=step))
+        engine.parallelism.values.fill_(step)
+        checkpoints.save(engine, Position(step, epoch=step))
 
 
-def go_on(run: RunFolder, attempt: int, trainee: Small) -> tuple[Position, list[dict[str, Any]]]:
+def go_on(
+    run: RunFolder, attempt: int, engine: Small, store: Store | None = None
+) -> tuple[Position, list[dict[str, Any]]]:
     """Where an attempt goes on from, and its events."""
-    events = run.attempt(0, attempt).rank_events(trainee.rank)
     found = find_checkpoints(run, 0, attempt)
-    position = resume_from_newest(found, trainee.as_trainee(), run, EventLog(events))
+    position = resume_from_newest(found, engine.context_of(run, attempt), engine, store, steps_per_epoch=1)
+    events = run.attempt(0, attempt).rank_events(engine.rank)
     return position, [json.loads(line) for line in events.read_text().splitlines()]
 
 
@@ -101,27 +114,27 @@ def test_training_goes_on_from_the_newest_checkpoint_of_the_newest_attempt_that_
     train(run, 1, range(7, 9), Small())
     train(run, 2, range(3, 4), Small())
     run.attempt(0, 2).checkpoint(9).path.mkdir()  # killed while it was written
-    trainee = Small()
-    assert go_on(run, 4, trainee)[0] == Position(3, epoch=3)
-    assert trainee.parallelism.values.unique().tolist() == [3.0]
+    engine = Small()
+    assert go_on(run, 4, engine)[0] == Position(3, epoch=3)
+    assert engine.parallelism.values.unique().tolist() == [3.0]
 
 
 def test_flipped_bytes_in_a_checkpoint_are_found_and_the_one_before_it_is_used(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run, trainee = RunFolder(tmp_path), Small()
+    run, engine = RunFolder(tmp_path), Small()
     train(run, 1, range(1, 4), Small())
     flip(newest_of(run).rank(0))
-    position, events = go_on(run, 2, trainee)
+    position, events = go_on(run, 2, engine)
     assert position == Position(2, epoch=2)
-    assert trainee.parallelism.values.unique().tolist() == [2.0]
+    assert engine.parallelism.values.unique().tolist() == [2.0]
     name = "jobs/0000/attempt-1/checkpoint-00000000"
     assert [(event["kind"], event["checkpoint"]) for event in events] == [
         ("checkpoint_damaged", f"{name}3"),
         ("resumed", f"{name}2"),
     ]
     assert events[0]["ranks"] == [0]
-    assert events[0]["reason"].endswith("rank-0.pt does not have the checksum that it was written with")
+    assert events[0]["reason"].endswith("rank-0.state does not have the checksum that it was written with")
     assert capsys.readouterr().err == f"trainmark: {name}3 is damaged (rank 0) and is not used\n"
 
 
@@ -138,8 +151,8 @@ def test_if_all_checkpoints_of_an_attempt_are_damaged_those_of_the_attempt_befor
 def test_if_every_checkpoint_is_damaged_training_starts_from_the_beginning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str
 ) -> None:
-    monkeypatch.setattr(resume, "read_when_visible", lambda read, _: read())  # without waiting for storage that is late
-    run, trainee = RunFolder(tmp_path), Small()
+    monkeypatch.setattr(module, "read_when_visible", lambda read, _: read())  # without waiting for storage that is late
+    run, engine = RunFolder(tmp_path), Small()
     train(run, 1, range(1, 3), Small())
     for checkpoint in run.attempt(0, 1).checkpoints():
         if damage == "cut":
@@ -148,10 +161,10 @@ def test_if_every_checkpoint_is_damaged_training_starts_from_the_beginning(
             checkpoint.rank(0).unlink()
         else:
             checkpoint.complete.write_text("{" if damage == "checksums damaged" else '{"blake2b": []}')
-    position, events = go_on(run, 2, trainee)
+    position, events = go_on(run, 2, engine)
     assert position == Position()
     assert [event["kind"] for event in events] == ["checkpoint_damaged"] * 2
-    assert not trainee.parallelism.values.any()
+    assert not engine.parallelism.values.any()
 
 
 def test_a_checkpoint_of_an_earlier_version_has_no_checksums_and_is_loaded_all_the_same(tmp_path: Path) -> None:
@@ -159,6 +172,7 @@ def test_a_checkpoint_of_an_earlier_version_has_no_checksums_and_is_loaded_all_t
     train(run, 1, range(1, 3), Small())
     for checkpoint in run.attempt(0, 1).checkpoints():
         checkpoint.complete.write_text("")
+        checkpoint.rank(0).rename(checkpoint.path / "rank-0.pt")
     assert go_on(run, 2, Small())[0] == Position(2, epoch=2)
     newest_of(run).rank(0).write_bytes(b"PK")
     assert go_on(run, 3, Small())[0] == Position(1, epoch=1)
@@ -183,7 +197,7 @@ def test_memory_that_is_too_small_for_a_checkpoint_is_not_called_damage(
     def load(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr(resume.torch, "load", load)
+    monkeypatch.setattr(torch, "load", load)
     with pytest.raises(RuntimeError) as raised:
         go_on(run, 2, Small())
     assert raised.value is error
@@ -211,31 +225,34 @@ def test_a_whole_checkpoint_that_does_not_fit_the_model_is_an_error_with_the_nex
 
 def test_writing_a_checkpoint_makes_no_copy_of_it_in_memory(tmp_path: Path) -> None:
     state = {"weights": torch.zeros(2**22), "more": torch.zeros(2**22)}  # 16 MiB each
-    write_state(tmp_path / "first.pt", {"weights": torch.zeros(1)})  # what is imported and cached at first
+    write_state(
+        tmp_path / "first", lambda file: torch.save({"weights": torch.zeros(1)}, file)
+    )  # what is imported first
     tracemalloc.start()
     try:
-        checksum = write_state(tmp_path / "state.pt", state)
+        checksum = write_state(tmp_path / "state", lambda file: torch.save(state, file))
         _, peak_bytes = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
     assert peak_bytes < 2**20
-    assert (tmp_path / "state.pt").stat().st_size > 32 * 2**20
-    assert read_checksum(tmp_path / "state.pt") == checksum.hex()
+    assert (tmp_path / "state").stat().st_size > 32 * 2**20
+    assert read_checksum(tmp_path / "state") == checksum
 
 
 def two_ranks(rank: int, folder: str) -> None:
     """Trains, then goes on as a second attempt from what rank 1 finds damaged; the outcome is left in a file."""
     torch.set_num_threads(1)
-    dist.init_process_group("gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=2)
+    store = dist.FileStore(f"{folder}/store", 2)
+    dist.init_process_group("gloo", store=dist.PrefixStore("group", store), rank=rank, world_size=2)
     run = RunFolder(Path(folder))
-    train(run, 1, range(1, 4), Small(rank, 2))
+    train(run, 1, range(1, 4), Small(rank, 2), store)
     if rank == 1:
         flip(newest_of(run).rank(1))
     dist.barrier()
-    trainee = Small(rank, 2)
-    position, events = go_on(run, 2, trainee)
+    engine = Small(rank, 2)
+    position, events = go_on(run, 2, engine, store)
     damaged = [(event["ranks"], event["reason"] is None) for event in events if event["kind"] == "checkpoint_damaged"]
-    outcome = [position.step, trainee.parallelism.values.unique().tolist(), damaged]
+    outcome = [position.step, engine.parallelism.values.unique().tolist(), damaged]
     Path(folder, f"outcome-{rank}.json").write_text(json.dumps(outcome))
     dist.destroy_process_group()
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from trainmark.data.batches import ResidentBatches
 from trainmark.data.datasets.cifar10 import Cifar10, Cifar10Settings
 from trainmark.data.split import Split
 from trainmark.spec.errors import ConfigError, DataError
+from trainmark.train.torch.batches import ResidentBatches
 
 TRAINING = [f"data_batch_{number}.bin" for number in range(1, 6)]
 

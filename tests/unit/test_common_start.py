@@ -4,10 +4,10 @@ import time
 from pathlib import Path
 
 import pytest
+from trainmark.train.start_line import wait_for_go
 
 from trainmark.launch.start_barrier import is_ready, tell_start
 from trainmark.spec.run_folder import AttemptFolder, RunFolder
-from trainmark.train.start_line import wait_for_go
 
 
 @pytest.fixture

@@ -61,21 +61,21 @@ REFUSED_ON_CPUS = [
     (1, "train.precision=fp16 train.optimizer=adam", "vanish in pure fp16", "precision=fp16-mixed"),
     (1, "train.nesterov=true train.momentum=0.0", "sgd with momentum", "nesterov=false"),
     (1, "train.nesterov=true train.optimizer=adam", "sgd with momentum", "nesterov=false"),
-    (1, "train.offload=host", "are in host memory already", "offload=disk"),
-    (2, "train.offload=disk train.parallel=gpipe", "one pass at a time", "offload=none"),
-    (1, "train.cuda_graph=true", "need a GPU", "Leave train.cuda_graph out"),
-    (1, "train.memory_format=onednn train.precision=bf16-mixed", "oneDNN", "channels-last"),
-    (1, "train.memory_format=onednn train.compiler=inductor", "oneDNN", "compiler=none"),
+    (1, "train.torch.offload=host", "are in host memory already", "offload=disk"),
+    (2, "train.torch.offload=disk train.parallel=gpipe", "one pass at a time", "offload=none"),
+    (1, "train.torch.cuda_graph=true", "need a GPU", "Leave train.torch.cuda_graph out"),
+    (1, "train.torch.memory_format=onednn train.precision=bf16-mixed", "oneDNN", "channels-last"),
+    (1, "train.torch.memory_format=onednn train.torch.compiler=inductor", "oneDNN", "compiler=none"),
     (
         1,
-        "model_settings.width=8 train.memory_format=channels-last",
+        "model_settings.width=8 train.torch.memory_format=channels-last",
         "strided 1×1 convolution of 8 channels",
         "memory_format=contiguous",
     ),
-    (2, "train.compiler=inductor train.parallel=gpipe", "takes apart", "compiler=none"),
-    (1, "train.compiler=torchscript train.precision=int8", "int8 products", "compiler=none"),
-    (1, "train.compiler=torchscript train.precision=fp16", "what fp16 does", "compiler=none"),
-    (2, "train.compiler=torchscript train.batch_norm=synchronised", "what synchronised does", "compiler=none"),
+    (2, "train.torch.compiler=inductor train.parallel=gpipe", "takes apart", "compiler=none"),
+    (1, "train.torch.compiler=torchscript train.precision=int8", "int8 products", "compiler=none"),
+    (1, "train.torch.compiler=torchscript train.precision=fp16", "what fp16 does", "compiler=none"),
+    (2, "train.torch.compiler=torchscript train.batch_norm=synchronised", "what synchronised does", "compiler=none"),
     (2, "train.communication=parameter-server train.momentum_correction=on", "as published", "=as-published"),
     (1, "launch.stage=local", "does not say where node1 has any", "launch.stage=none"),
     (
@@ -122,11 +122,11 @@ def test_every_choice_that_a_refusal_offers_is_valid(workers: int, settings: str
 @pytest.mark.parametrize(
     ("workers", "settings", "reason"),
     [
-        (1, "train.memory_format=onednn", "is for CPUs"),
-        (2, "train.cuda_graph=true", "2 workers exchange gradients"),
+        (1, "train.torch.memory_format=onednn", "is for CPUs"),
+        (2, "train.torch.cuda_graph=true", "2 workers exchange gradients"),
         (2, OVER_MPI, "they lie on accelerators"),
-        (1, "train.cuda_graph=true train.precision=fp16-mixed", "looks at the gradients"),
-        (1, "train.cuda_graph=true train.offload=host", "leave the device"),
+        (1, "train.torch.cuda_graph=true train.precision=fp16-mixed", "looks at the gradients"),
+        (1, "train.torch.cuda_graph=true train.torch.offload=host", "leave the device"),
     ],
 )
 def test_what_a_gpu_cannot_do_is_refused(workers: int, settings: str, reason: str) -> None:
@@ -142,10 +142,10 @@ def test_what_a_gpu_cannot_do_is_refused(workers: int, settings: str, reason: st
         (4, "train.parallel=1f1b train.stages=2 train.precision=bf16-mixed"),
         (2, "train.parallel=sharded train.batch_norm=synchronised"),
         (2, "train.parallel=gpipe train.precision=fp16-mixed train.accumulation=2"),
-        (1, "train.memory_format=onednn"),
+        (1, "train.torch.memory_format=onednn"),
         (2, "train.communication=parameter-server train.communication_precision=int8"),
         (2, "train.communication=local-sgd train.communication_precision=bf16"),
-        (1, "train.offload=disk train.recompute=true"),
+        (1, "train.torch.offload=disk train.torch.recompute=true"),
         (2, OVER_MPI),
         (2, f"{OVER_MPI} train.precision=fp16-mixed train.accumulation=2"),
     ],
@@ -187,24 +187,24 @@ def test_classes_that_only_the_files_tell_are_not_refused() -> None:
 
 def test_a_cpus_defaults_are_fp32_without_compiling() -> None:
     train = planned(CPUS, 1).train
-    assert (train.precision, train.compiler, train.cuda_graph) == ("fp32", "none", False)
+    assert (train.precision, train.torch.compiler, train.torch.cuda_graph) == ("fp32", "none", False)
 
 
 def test_a_cpu_trains_in_onednns_layout_where_the_model_and_the_other_choices_allow() -> None:
     synthetic = ("model=resnet18", "dataset=synthetic")
-    assert planned(CPUS, 1).train.memory_format == "channels-last"
-    assert planned(CPUS, 1, *synthetic).train.memory_format == "onednn"
-    assert planned(CPUS, 2, *synthetic, "train.parallel=gpipe").train.memory_format == "channels-last"
-    assert planned(CPUS, 1, *synthetic, "train.precision=bf16-mixed").train.memory_format == "channels-last"
-    assert planned(GPUS, 1, *synthetic).train.memory_format == "channels-last"
+    assert planned(CPUS, 1).train.torch.memory_format == "channels-last"
+    assert planned(CPUS, 1, *synthetic).train.torch.memory_format == "onednn"
+    assert planned(CPUS, 2, *synthetic, "train.parallel=gpipe").train.torch.memory_format == "channels-last"
+    assert planned(CPUS, 1, *synthetic, "train.precision=bf16-mixed").train.torch.memory_format == "channels-last"
+    assert planned(GPUS, 1, *synthetic).train.torch.memory_format == "channels-last"
 
 
 @pytest.mark.parametrize(("width", "layout"), [(1, "contiguous"), (15, "contiguous"), (16, "channels-last")])
 def test_a_cpu_does_not_train_narrow_strided_convolutions_in_channels_last(width: int, layout: str) -> None:
     narrow = f"model_settings.width={width}"
-    assert planned(CPUS, 1, narrow).train.memory_format == layout
-    assert planned(CPUS, 1, "workload=extreme-weather", narrow).train.memory_format == layout
-    assert planned(GPUS, 1, narrow).train.memory_format == "channels-last"
+    assert planned(CPUS, 1, narrow).train.torch.memory_format == layout
+    assert planned(CPUS, 1, "workload=extreme-weather", narrow).train.torch.memory_format == layout
+    assert planned(GPUS, 1, narrow).train.torch.memory_format == "channels-last"
 
 
 def test_the_allocator_is_tcmalloc_where_the_sites_nodes_have_it() -> None:
@@ -217,22 +217,22 @@ def test_the_allocator_is_tcmalloc_where_the_sites_nodes_have_it() -> None:
 
 def test_a_gpus_defaults_are_bf16_compiled_and_captured() -> None:
     train = planned(GPUS, 1, "model=resnet50-v1.5", "dataset=synthetic").train
-    assert (train.precision, train.compiler, train.cuda_graph) == ("bf16-mixed", "inductor", True)
+    assert (train.precision, train.torch.compiler, train.torch.cuda_graph) == ("bf16-mixed", "inductor", True)
 
 
 def test_the_tiny_model_is_not_compiled_since_that_takes_longer_than_its_training() -> None:
     train = planned(GPUS, 1).train
-    assert (train.compiler, train.cuda_graph) == ("none", True)
+    assert (train.torch.compiler, train.torch.cuda_graph) == ("none", True)
 
 
 def test_a_gpu_without_bf16_gets_scaled_fp16_and_so_no_graph() -> None:
     old = Site(name="old", groups=(NodeGroup(slots=(Slot(cores=(0,), accelerator=0),), bf16=False),))
     train = planned(old, 1).train
-    assert (train.precision, train.cuda_graph) == ("fp16-mixed", False)
+    assert (train.precision, train.torch.cuda_graph) == ("fp16-mixed", False)
 
 
 def test_several_workers_on_gpus_take_their_steps_without_a_graph() -> None:
-    assert planned(GPUS, 2).train.cuda_graph is False
+    assert planned(GPUS, 2).train.torch.cuda_graph is False
 
 
 def test_staging_needs_local_storage_on_the_nodes_that_the_plan_uses_alone() -> None:

@@ -1,8 +1,10 @@
 """Choices from files, flags and --set become one RunConfig; what is wrong is named with its source and a hint."""
 
+import tomllib
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from trainmark.plan.make import make_plan
 from trainmark.plan.resolve import Choices, parse_setting, read_config_file, read_site_file, resolve_config
@@ -32,6 +34,34 @@ def test_later_choices_win(tmp_path: Path) -> None:
         [read_config_file(file), Choices("the command line", {"seed": 6}), parse_setting("train.epochs=4")]
     )
     assert (config.seed, config.train.epochs, config.train.batch_size) == (6, 4, 16)
+
+
+def test_settings_of_torch_are_understood_under_the_names_of_earlier_versions(tmp_path: Path) -> None:
+    file = tmp_path / "old.toml"
+    file.write_text('[train]\ncompiler = "inductor"\nrecompute = true\n')
+    torch = resolve_config([read_config_file(file), parse_setting("train.offload=disk")]).train.torch
+    assert (torch.compiler, torch.recompute, torch.offload) == ("inductor", True, "disk")
+    assert resolve_config([read_config_file(file), parse_setting("train.torch.compiler=none")]).train.torch == (
+        resolve_config([read_config_file(file), parse_setting("train.compiler=none")]).train.torch
+    )
+
+
+def test_a_setting_under_its_old_and_its_new_name_is_refused_unless_both_say_the_same(tmp_path: Path) -> None:
+    file = tmp_path / "both.toml"
+    file.write_text('[train]\ncompiler = "inductor"\ntorch.compiler = "none"\n')
+    with pytest.raises(
+        ConfigError, match=r"both\.toml: train\.compiler is 'inductor', but train\.torch\.compiler, .*'none'"
+    ):
+        resolve_config([read_config_file(file)])
+    with pytest.raises(ValidationError, match=r"train\.compiler is 'inductor', but train\.torch\.compiler"):
+        RunConfig.model_validate(tomllib.loads(file.read_text()))
+    file.write_text('[train]\ncompiler = "inductor"\ntorch.compiler = "inductor"\n')
+    assert resolve_config([read_config_file(file)]).train.torch.compiler == "inductor"
+
+
+def test_a_recipes_settings_of_torch_are_for_its_own_model_alone() -> None:
+    assert resolve().train.torch.compiler == "none"
+    assert resolve("model=resnet18").train.torch.compiler is None
 
 
 def test_values_are_read_as_toml_and_else_as_text() -> None:

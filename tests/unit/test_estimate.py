@@ -87,7 +87,7 @@ def test_what_is_not_tabulated_is_unknown_and_says_why() -> None:
         "estimated memory: unknown",
     ]
     gpu = Site(name="g", groups=(NodeGroup(slots=(Slot(cores=(0,), accelerator=0),)),))
-    on_gpu, lines = estimate("train.compiler=none", None, gpu)
+    on_gpu, lines = estimate("train.torch.compiler=none", None, gpu)
     assert on_gpu.seconds is None and on_gpu.worker_bytes is not None
     assert "unknown until the first steps (the speed of accelerators is not tabulated)" in lines[0]
 

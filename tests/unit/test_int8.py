@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from trainmark.machine.ceilings import has_exact_int_mm
-from trainmark.spec.config import TrainConfig
+from trainmark.spec.config import TorchConfig, TrainConfig
 from trainmark.train.torch.precision import int8
 from trainmark.train.torch.precision.int8_products import (
     LONGEST_SUM,
@@ -25,9 +25,7 @@ from trainmark.train.torch.precision.int8_products import (
 from trainmark.train.torch.precision.quantisation import quantise
 
 CPU = torch.device("cpu")
-SETTINGS = TrainConfig(
-    epochs=1, batch_size=1, optimizer="", learning_rate=0.1, reference_batch_size=1, schedule="", int8_scales="channel"
-)
+SETTINGS = TrainConfig(epochs=1, batch_size=1, optimizer="", learning_rate=0.1, reference_batch_size=1, schedule="")
 Array = np.ndarray[Any, Any]
 Scales = Literal["tensor", "channel"]
 
@@ -254,7 +252,7 @@ def test_zeros_stay_zeros_and_nan_is_not_hidden(products: Products) -> None:
 
 
 def converted(model: nn.Module, scales: Scales = "channel") -> nn.Module:
-    return int8.build(CPU, SETTINGS.model_copy(update={"int8_scales": scales})).convert(model)
+    return int8.build(CPU, SETTINGS.model_copy(update={"torch": TorchConfig(int8_scales=scales)})).convert(model)
 
 
 def test_layers_keep_their_padding_modes_biases_and_memory_format() -> None:

@@ -11,7 +11,7 @@ from torch.distributed import HashStore
 from trainmark.machine.storage import read_when_visible, refresh_nfs_cache
 from trainmark.spec.files import read_json
 from trainmark.spec.run_folder import CheckpointFolder
-from trainmark.train.resume import Saved, agree_on_checkpoints
+from trainmark.train.checkpoints import Saved, agree_on_checkpoints
 
 
 def write_later(path: Path, text: str, seconds: float = 0.2) -> threading.Timer:

@@ -23,12 +23,13 @@ from trainmark.data.bootstrap import sample_counts
 from trainmark.data.datasets.extreme_weather import ExtremeWeather, ExtremeWeatherSettings
 from trainmark.data.datasets.imagenet import Imagenet, ImagenetSettings
 from trainmark.data.readers import Readers
+from trainmark.data.source import Streamed
 from trainmark.data.split import StoredSplit
 from trainmark.data.staging.duplicator import Staged, StagedSplit, find_pack, stage, stage_whole
 from trainmark.data.staging.pack import Pack, Selection
-from trainmark.data.streaming import StreamedBatches
 from trainmark.machine.storage import is_disk_full
 from trainmark.spec.errors import ConfigError, DataError, StorageError
+from trainmark.train.torch.batches import StreamedBatches
 
 NUM_TRAIN = 40
 KINDS = {
@@ -353,8 +354,8 @@ def test_batches_of_staged_samples_are_the_same_whoever_reads_them(
     seeds = np.random.default_rng(6).integers(1, 1000, (6, 4))
 
     def taken(of: StoredSplit) -> list[torch.Tensor]:
-        readers = Readers([of], CHANGES[name], loader_workers, pinned=False)
-        batches = StreamedBatches(readers, of, torch.device("cpu"), channels_last=False)
+        readers = Readers([of], CHANGES[name], loader_workers)
+        batches = StreamedBatches(Streamed(of, readers), torch.device("cpu"), channels_last=False)
         return [samples for samples, _ in batches.take(rows, seeds)]
 
     assert all(torch.equal(a, b) for a, b in zip(taken(staged), taken(split), strict=True))
@@ -368,8 +369,8 @@ def test_a_changed_byte_that_a_reading_process_finds_ends_the_epoch_with_its_nam
     bad = int(np.flatnonzero(needed)[2])
     flip_a_byte(pack, bad, needed, split)
     staged = StagedSplit(split, pack)
-    readers = Readers([staged], "none", 1, pinned=False)
-    batches = StreamedBatches(readers, staged, torch.device("cpu"), channels_last=False)
+    readers = Readers([staged], "none", 1)
+    batches = StreamedBatches(Streamed(staged, readers), torch.device("cpu"), channels_last=False)
     with pytest.raises(DataError, match=rf"sample {bad}: its bytes are not those that were staged"):
         list(batches.take(np.flatnonzero(needed)[:4].reshape(1, 4), None))
     assert not pack.folder.complete.exists()

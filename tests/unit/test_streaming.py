@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,17 @@ import torch
 from numpy.typing import NDArray
 
 from tests.waiting import wait_until
-from trainmark.data.readers import Readers
-from trainmark.data.streaming import StreamedBatches
+from trainmark.data.readers import ReaderDiedError, Readers, Wanted
+from trainmark.data.source import Streamed
 from trainmark.spec.errors import DataError
+from trainmark.train.torch.batches import StreamedBatches
 
 CPU = torch.device("cpu")
+
+
+def one_of(split: int, index: int) -> Wanted:
+    """A batch of one unchanged sample."""
+    return Wanted(split, np.array([index]), np.array([0]))
 
 
 class Numbered:
@@ -46,8 +53,8 @@ class Numbered:
 
 def batches(loader_workers: int, *, channels_last: bool = False) -> StreamedBatches:
     split = Numbered()
-    readers = Readers([split], "crop", loader_workers, pinned=False)
-    return StreamedBatches(readers, split, CPU, channels_last=channels_last)
+    readers = Readers([split], "crop", loader_workers)
+    return StreamedBatches(Streamed(split, readers), CPU, channels_last=channels_last)
 
 
 @pytest.mark.parametrize("loader_workers", [0, 1, 3])
@@ -93,16 +100,16 @@ class Signed(Numbered):
 
 
 def test_the_same_processes_read_all_splits_epoch_after_epoch() -> None:
-    readers = Readers([Signed(), Signed()], "none", 2, pinned=False)
-    rounds = [{int(samples) for samples in readers.read([[(split, 0, 0)]] * 4)} for split in (0, 1, 0)]
+    readers = Readers([Signed(), Signed()], "none", 2)
+    rounds = [{int(samples.item()) for samples in readers.read([one_of(split, 0)] * 4)} for split in (0, 1, 0)]
     assert len(rounds[0]) == 2 and rounds[1] == rounds[2] == rounds[0]
     assert os.getpid() not in rounds[0]
 
 
 def test_batches_that_nobody_took_are_not_given_to_the_next_who_asks() -> None:
-    readers = Readers([Numbered()], "none", 2, pinned=False)
-    assert next(readers.read([[(0, index, 0)] for index in range(6)])).flatten()[0] == 0
-    assert [part.flatten()[0] for part in readers.read([[(0, 8, 0)], [(0, 9, 0)]])] == [8, 9]
+    readers = Readers([Numbered()], "none", 2)
+    assert next(readers.read([one_of(0, index) for index in range(6)])).flatten()[0] == 0
+    assert [part.flatten()[0] for part in readers.read([one_of(0, 8), one_of(0, 9)])] == [8, 9]
 
 
 def test_readers_are_forked_however_this_python_starts_other_processes() -> None:
@@ -111,10 +118,10 @@ def test_readers_are_forked_however_this_python_starts_other_processes() -> None
     split.held = lambda: None  # what cannot be sent to a process that is not a copy
     try:
         multiprocessing.set_start_method("spawn", force=True)
-        (samples,) = Readers([split], "none", 1, pinned=False).read([[(0, 0, 0)]])
+        (samples,) = Readers([split], "none", 1).read([one_of(0, 0)])
     finally:
         multiprocessing.set_start_method(usual, force=True)
-    assert int(samples) != os.getpid()
+    assert int(samples.item()) != os.getpid()
 
 
 @pytest.mark.parametrize("loader_workers", [0, 2])
@@ -129,8 +136,8 @@ def test_readers_end_with_the_process_that_made_them() -> None:
     maker = os.fork()
     if maker == 0:
         try:
-            (samples,) = Readers([Signed()], "none", 1, pinned=False).read([[(0, 0, 0)]])
-            os.write(tell, str(int(samples)).encode())
+            (samples,) = Readers([Signed()], "none", 1).read([one_of(0, 0)])
+            os.write(tell, str(int(samples.item())).encode())
             signal.pause()
         finally:
             os._exit(1)
@@ -139,5 +146,34 @@ def test_readers_end_with_the_process_that_made_them() -> None:
     os.kill(maker, signal.SIGKILL)
     os.waitpid(maker, 0)
     stat = Path(f"/proc/{reader}/stat")
-    # torch would have them look for it every 5 s.
     wait_until(lambda: not stat.exists() or ") Z " in stat.read_text(), seconds=3)
+
+
+class Uneven(Numbered):
+    """Samples whose size differs from batch to batch."""
+
+    def read(self, index: int, augmentation: str, seed: int) -> NDArray[Any]:
+        return np.full((index + 1, 2), index, np.int16)
+
+
+def test_batches_of_unlike_sizes_come_through_the_same_memory() -> None:
+    readers = Readers([Uneven()], "none", 2)
+    for _ in range(2):
+        seen = [samples.copy() for samples in readers.read([one_of(0, index) for index in (1, 9, 0, 5, 8, 2, 7)])]
+        assert [each.shape for each in seen] == [(1, n + 1, 2) for n in (1, 9, 0, 5, 8, 2, 7)]
+        assert [set(each.ravel().tolist()) for each in seen] == [{n} for n in (1, 9, 0, 5, 8, 2, 7)]
+
+
+def test_a_batch_in_hand_stays_as_it_is_while_others_are_read_ahead() -> None:
+    readers = Readers([Numbered()], "none", 1)
+    for index, samples in enumerate(readers.read([one_of(0, index) for index in range(7)])):
+        time.sleep(0.02)  # in which the reader fills all the buffers that it may
+        assert set(samples.ravel().tolist()) == {index}
+
+
+def test_a_reader_that_is_killed_ends_the_epoch_with_its_cause() -> None:
+    readers = Readers([Signed()], "none", 1)
+    (samples,) = readers.read([one_of(0, 0)])
+    os.kill(int(samples.item()), signal.SIGKILL)
+    with pytest.raises(ReaderDiedError, match=r"^A reader process failed: killed by signal 9 \(SIGKILL\); "):
+        list(readers.read([one_of(0, 0)]))

@@ -20,7 +20,8 @@ from trainmark.machine.network import (
     tcp_bytes_sent_by_reach,
 )
 from trainmark.spec.errors import PlanError
-from trainmark.train.torch.traffic import Traffic
+from trainmark.train.torch.process_group import why_bytes_unseen
+from trainmark.train.traffic import Traffic
 
 COUNT = 300_001
 
@@ -134,7 +135,7 @@ def test_an_address_has_one_spelling(told: str, plain: str) -> None:
 
 
 def test_a_process_without_a_group_says_why_it_sees_no_bytes() -> None:
-    traffic = Traffic()
+    traffic = Traffic(why_bytes_unseen())
     traffic.start()
     traffic.stop()
     assert traffic.take() == {"sent_bytes": None, "sent_reason": "a single worker sends nothing"}

@@ -83,7 +83,7 @@ def _layout(measured: Measured) -> list[str]:
     config = measured.config
     narrow = narrow_channels(config.model, config.model_settings)
     on_cpu = all(rank.accelerator is None for job in measured.plan.first_jobs for rank in job.ranks)
-    if not narrow or not on_cpu or config.train.memory_format != "contiguous":
+    if not narrow or not on_cpu or config.train.torch.memory_format != "contiguous":
         return []
     return [
         f"memory format contiguous: {config.model} has a strided 1×1 convolution of {counted(narrow, 'channel')}, "

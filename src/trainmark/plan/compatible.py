@@ -188,51 +188,53 @@ def _optimizer(train: TrainConfig) -> Iterator[str]:
 
 
 def _memory(train: TrainConfig, site: Site) -> Iterator[str]:
-    if train.offload == "host" and not site.has_accelerators:
-        yield "On a CPU activations are in host memory already. Choose --set train.offload=disk."
-    if train.offload == "disk" and train.parallel in SPLITTING:
+    if train.torch.offload == "host" and not site.has_accelerators:
+        yield "On a CPU activations are in host memory already. Choose --set train.torch.offload=disk."
+    if train.torch.offload == "disk" and train.parallel in SPLITTING:
         yield (
-            f"train.offload=disk keeps the activations of one pass at a time, but train.parallel={train.parallel} has "
-            "several under way. Choose --set train.offload=none (and recompute), or --set train.parallel=sharded."
+            f"train.torch.offload=disk keeps the activations of one pass at a time, but train.parallel="
+            f"{train.parallel} has several under way. Choose --set train.torch.offload=none (and recompute), or "
+            "--set train.parallel=sharded."
         )
-    if train.memory_format != "onednn":
+    if train.torch.memory_format != "onednn":
         return
     if site.has_accelerators:
-        yield "The oneDNN layout is for CPUs. Choose --set train.memory_format=channels-last."
+        yield "The oneDNN layout is for CPUs. Choose --set train.torch.memory_format=channels-last."
     for key, chosen, only in differing(train, FOR_BLOCKS):
         yield (
             f"The oneDNN layout works with train.{key}={only} only, but it is {chosen}. "
-            f"Choose --set train.memory_format=channels-last, or --set train.{key}={only}."
+            f"Choose --set train.torch.memory_format=channels-last, or --set train.{key}={only}."
         )
 
 
 def _unsafe_layout(config: RunConfig, site: Site) -> Iterator[str]:
     narrow = narrow_channels(config.model, config.model_settings)
-    if narrow and config.train.memory_format == "channels-last" and not site.has_accelerators:
+    if narrow and config.train.torch.memory_format == "channels-last" and not site.has_accelerators:
         yield (
             f"{config.model} has a strided 1×1 convolution of {counted(narrow, 'channel')}, whose gradient oneDNN "
-            f"computes wrongly in channels-last below {BLOCK_CHANNELS}. Choose --set train.memory_format=contiguous, "
-            f"or --set model_settings.{MODELS.constant(config.model, 'STRIDED_1X1_INPUT')}={BLOCK_CHANNELS}."
+            f"computes wrongly in channels-last below {BLOCK_CHANNELS}. Choose --set "
+            f"train.torch.memory_format=contiguous, or --set "
+            f"model_settings.{MODELS.constant(config.model, 'STRIDED_1X1_INPUT')}={BLOCK_CHANNELS}."
         )
 
 
 def _speed(config: RunConfig, workers: int, site: Site) -> Iterator[str]:
     train = config.train
-    if train.cuda_graph and not site.has_accelerators:
-        yield "CUDA graphs need a GPU, but the site has none. Leave train.cuda_graph out."
-    elif train.cuda_graph and (reasons := reasons_against_graph(config.model, train, workers)):
-        yield f"The step cannot be one CUDA graph: {reasons[0]}. Choose --set train.cuda_graph=false."
-    if train.compiler == "none":
+    if train.torch.cuda_graph and not site.has_accelerators:
+        yield "CUDA graphs need a GPU, but the site has none. Leave train.torch.cuda_graph out."
+    elif train.torch.cuda_graph and (reasons := reasons_against_graph(config.model, train, workers)):
+        yield f"The step cannot be one CUDA graph: {reasons[0]}. Choose --set train.torch.cuda_graph=false."
+    if train.torch.compiler == "none":
         return
     if not has_fixed_shapes(config.model):
-        yield f"Shapes inside {config.model} depend on the data. Choose --set train.compiler=none."
-    for key, chosen, only in differing(train, {"parallel": "data", "recompute": False}):
+        yield f"Shapes inside {config.model} depend on the data. Choose --set train.torch.compiler=none."
+    for key, chosen, only in differing(train, {"parallel": "data", "torch.recompute": False}):
         yield (
-            f"{train.compiler} compiles the whole model, which train.{key}={chosen} takes apart. "
-            f"Choose --set train.compiler=none, or --set train.{key}={only}."
+            f"{train.torch.compiler} compiles the whole model, which train.{key}={chosen} takes apart. "
+            f"Choose --set train.torch.compiler=none, or --set train.{key}={only}."
         )
     if train.precision == "int8":
-        yield f"{train.compiler} cannot see into int8 products. Choose --set train.compiler=none."
+        yield f"{train.torch.compiler} cannot see into int8 products. Choose --set train.torch.compiler=none."
     for name in (train.precision, train.batch_norm):
-        if train.compiler == "torchscript" and name in ("fp16", "synchronised"):
-            yield f"torchscript cannot compile what {name} does in Python. Choose --set train.compiler=none."
+        if train.torch.compiler == "torchscript" and name in ("fp16", "synchronised"):
+            yield f"torchscript cannot compile what {name} does in Python. Choose --set train.torch.compiler=none."

@@ -1,6 +1,7 @@
 """What a recipe leaves open, filled in with the fastest choice of the site's devices."""
 
 from collections.abc import Iterator, Mapping
+from operator import attrgetter
 from typing import Literal
 
 from trainmark.spec.config import RunConfig, TrainConfig
@@ -13,33 +14,32 @@ SCALED = ("fp16-mixed", "fp16")  # precisions that scale the loss, and look at t
 # What oneDNN's blocked layout can be used with.
 FOR_BLOCKS: dict[str, str | bool] = {
     "precision": "fp32",
-    "compiler": "none",
+    "torch.compiler": "none",
     "parallel": "data",
     "batch_norm": "worker",
-    "recompute": False,
-    "offload": "none",
+    "torch.recompute": False,
+    "torch.offload": "none",
 }
 
 
 def fill_defaults(config: RunConfig, workers: int, site: Site) -> RunConfig:
     """The choices with nothing left to be guessed: docs/benchmarks.md holds the measurements behind each default."""
     train = config.train
-    filled = train.model_copy(
-        update={
-            "precision": train.precision or default_precision(site),
-            "compiler": train.compiler or default_compiler(config.model, train, site),
-        }
-    )
-    layout = train.memory_format or default_layout(config, filled, site)
-    filled = filled.model_copy(update={"memory_format": layout})
-    graph = train.cuda_graph
-    if graph is None:
-        graph = site.has_accelerators and not reasons_against_graph(config.model, filled, workers)
+    train = train.model_copy(update={"precision": train.precision or default_precision(site)})
+    train = _with(train, compiler=train.torch.compiler or default_compiler(config.model, train, site))
+    train = _with(train, memory_format=train.torch.memory_format or default_layout(config, train, site))
+    if train.torch.cuda_graph is None:
+        graph = site.has_accelerators and not reasons_against_graph(config.model, train, workers)
+        train = _with(train, cuda_graph=graph)
     launch = config.launch
     readers = default_loader_workers(site) if launch.loader_workers is None else launch.loader_workers
     allocator = launch.allocator or default_allocator(site)
     launch = launch.model_copy(update={"allocator": allocator, "loader_workers": readers})
-    return config.model_copy(update={"train": filled.model_copy(update={"cuda_graph": graph}), "launch": launch})
+    return config.model_copy(update={"train": train, "launch": launch})
+
+
+def _with(train: TrainConfig, **settings: str | bool) -> TrainConfig:
+    return train.model_copy(update={"torch": train.torch.model_copy(update=settings)})
 
 
 def default_allocator(site: Site) -> Literal["tcmalloc", "keep"]:
@@ -75,15 +75,15 @@ def default_compiler(model: str, train: TrainConfig, site: Site) -> str:
         has_fixed_shapes(model)
         and train.parallel == "data"
         and train.precision != "int8"
-        and train.memory_format != "onednn"
+        and train.torch.memory_format != "onednn"
     )
-    return "inductor" if site.has_accelerators and whole and not train.recompute else "none"
+    return "inductor" if site.has_accelerators and whole and not train.torch.recompute else "none"
 
 
 def differing(train: TrainConfig, needed: Mapping[str, str | bool]) -> Iterator[tuple[str, str, str]]:
     """Key, choice and needed choice of each setting that is not as needed, written as --set takes them."""
     for key, only in needed.items():
-        chosen = getattr(train, key)
+        chosen = attrgetter(key)(train)
         if chosen != only:
             yield key, str(chosen).lower(), str(only).lower()
 
@@ -100,9 +100,9 @@ def reasons_against_graph(model: str, train: TrainConfig, workers: int) -> list[
         f"{workers} workers exchange gradients inside the step": workers > 1,
         f"{train.precision} looks at the gradients before each step": train.precision in SCALED,
         "int8 draws random numbers on the host": train.precision == "int8",
-        "offloaded activations leave the device": train.offload != "none",
-        "re-computation saves the state of the random generator": train.recompute,
-        "torchscript specialises while it runs": train.compiler == "torchscript",
+        "offloaded activations leave the device": train.torch.offload != "none",
+        "re-computation saves the state of the random generator": train.torch.recompute,
+        "torchscript specialises while it runs": train.torch.compiler == "torchscript",
         f"train.momentum_correction={train.momentum_correction} changes momentum between steps": (
             train.momentum_correction != "as-published"
         ),

@@ -101,7 +101,7 @@ def _worker_bytes(config: RunConfig, facts: DataFacts, cost: Cost) -> Range:
     kept = cost.activation_bytes * train.batch_size / stages
     if train.precision in HALF_BYTES:
         kept /= 2
-    if train.recompute or train.offload != "none":
+    if train.torch.recompute or train.torch.offload != "none":
         kept /= 3
     weights = 4 * cost.parameters * states / stages
     evaluated = EVALUATED * cost.activation_bytes * min(config.evaluate.batch_size, facts.num_eval or 0)

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ValidationError
 
 from trainmark.plan.explain import Choices, explain
 from trainmark.plan.parts import check_model_settings, check_target, check_task, shaped, with_classes
-from trainmark.spec.config import RunConfig
+from trainmark.spec.config import RunConfig, with_torch_section
 from trainmark.spec.errors import ConfigError
 from trainmark.spec.registries import (
     COMMUNICATION,
@@ -28,7 +28,6 @@ from trainmark.workloads.find import find_size
 
 BaseModelT = TypeVar("BaseModelT", bound=BaseModel)
 
-CHOSEN_FOR_MODEL = ("compiler", "memory_format")  # in a recipe: what is fastest depends on the model
 DEFAULTS = {"workload": "image-classification", "size": "tiny"}
 
 
@@ -75,6 +74,7 @@ def parse_setting(text: str) -> Choices:
 def resolve_config(choices: list[Choices]) -> RunConfig:
     """The RunConfig that follows from all choices, with every name and setting checked."""
     user: dict[str, Any] = {}
+    choices = [_with_names_of_today(choice) for choice in choices]
     for choice in choices:
         user = _merge(user, choice.values)
     named = DEFAULTS | {key: user[key] for key in DEFAULTS if key in user}
@@ -94,10 +94,22 @@ def resolve_config(choices: list[Choices]) -> RunConfig:
     return config
 
 
+def _with_names_of_today(choices: Choices) -> Choices:
+    """The same choices; each source on its own, so that a later one wins whichever name it uses."""
+    if "train" not in choices.values:
+        return choices
+    try:
+        return Choices(choices.source, {**choices.values, "train": with_torch_section(choices.values["train"])})
+    except ValueError as error:
+        raise ConfigError(f"{choices.source}: {error}.") from None
+
+
 def _defaults_of(size: WorkloadSize, user: dict[str, Any]) -> dict[str, Any]:
     """The workload's own choices; those that were made for its model or dataset only while these are not replaced."""
     same_model = user.get("model", size.model) == size.model
-    recipe = {key: value for key, value in size.recipe.items() if same_model or key not in CHOSEN_FOR_MODEL}
+    recipe = with_torch_section(dict(size.recipe))
+    if not same_model:  # what an engine is fastest with depends on the model
+        recipe.pop("torch", None)
     same_dataset = user.get("dataset", size.dataset) == size.dataset
     return {
         "model": size.model,

@@ -3,7 +3,7 @@
 import math
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 Setting = str | int | float | bool
 
@@ -43,9 +43,41 @@ class EnsembleConfig(StrictSection):
     )
 
 
+class TorchConfig(StrictSection):
+    """What only the torch engine has: its compilers, layouts, kernels and savings of memory."""
+
+    compiler: Literal["none", "inductor", "torchscript"] | None = Field(
+        None, description="what compiles the model; default: the device's"
+    )
+    memory_format: Literal["channels-last", "contiguous", "onednn"] | None = Field(
+        None, description="layout of images and convolution weights in memory; default: the model's fastest"
+    )
+    cuda_graph: bool | None = Field(None, description="replay the whole step as one graph; default: where it can be")
+    fused_optimizer: bool = Field(True, description="one kernel updates all weights, where torch has one")
+    recompute: bool = Field(False, description="forget activations and compute them again in the backward pass")
+    offload: Literal["none", "host", "disk"] = Field("none", description="where activations wait for the backward pass")
+    int8_scales: Literal["tensor", "channel"] = Field("channel", description="int8: values that share one scale")
+
+
+def with_torch_section(train: Any) -> Any:
+    """Values of the train section; those that earlier versions kept there are moved to the section of torch."""
+    section = train.get("torch", {}) if isinstance(train, dict) else None
+    if not isinstance(section, dict):
+        return train  # refused as what it is
+    moved = {key: train[key] for key in TorchConfig.model_fields if key in train}
+    for key, value in moved.items():
+        if section.get(key, value) != value:
+            raise ValueError(
+                f"train.{key} is {value!r}, but train.torch.{key}, its name now, is {section[key]!r}; leave out one"
+            )
+    rest = {key: value for key, value in train.items() if key not in moved}
+    return {**rest, "torch": {**moved, **section}} if moved else train
+
+
 class TrainConfig(StrictSection):
     """The recipe: how each member is trained. What is None is filled in by the plan, with the device's fastest."""
 
+    engine: str = Field("torch", description="name from `trainmark list engines`; the framework that trains")
     epochs: int = Field(ge=1, description="passes over the member's bootstrap")
     batch_size: int = Field(ge=1, description="samples of one forward and backward pass of a worker")
     accumulation: int = Field(1, ge=1, description="passes whose gradients are summed into one step")
@@ -62,7 +94,6 @@ class TrainConfig(StrictSection):
     momentum_correction: Literal["as-published", "on", "off"] = Field(
         "as-published", description="whether momentum keeps its meaning when the rate changes"
     )
-    fused_optimizer: bool = Field(True, description="one kernel updates all weights, where torch has one")
     nesterov: bool = Field(False, description="sgd looks ahead along its momentum")
     beta2: float = Field(0.999, ge=0, lt=1, description="decay of the squared gradient of adam, adamw and lamb")
     epsilon: float | None = Field(None, ge=0, description="term that keeps divisions finite; default: the optimizer's")
@@ -88,7 +119,6 @@ class TrainConfig(StrictSection):
     )
 
     precision: str | None = Field(None, description="name from `trainmark list precisions`; default: the device's")
-    int8_scales: Literal["tensor", "channel"] = Field("channel", description="int8: values that share one scale")
 
     parallel: str = Field("data", description="name from `trainmark list parallel`")
     stages: int | None = Field(None, ge=1, description="workers that share one copy of the model's layers")
@@ -101,15 +131,12 @@ class TrainConfig(StrictSection):
     averaging_steps: int = Field(8, ge=1, description="local-sgd: steps between averages")
     powersgd_rank: int = Field(2, ge=1, description="powersgd: rank of the matrices that are sent")
 
-    recompute: bool = Field(False, description="forget activations and compute them again in the backward pass")
-    offload: Literal["none", "host", "disk"] = Field("none", description="where activations wait for the backward pass")
-    memory_format: Literal["channels-last", "contiguous", "onednn"] | None = Field(
-        None, description="layout of images and convolution weights in memory; default: the model's fastest"
-    )
-    compiler: Literal["none", "inductor", "torchscript"] | None = Field(
-        None, description="what compiles the model; default: the device's"
-    )
-    cuda_graph: bool | None = Field(None, description="replay the whole step as one graph; default: where it can be")
+    torch: TorchConfig = TorchConfig()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _understand_old_names(cls, values: Any) -> Any:
+        return with_torch_section(values)
 
 
 class EvaluateConfig(StrictSection):

@@ -27,7 +27,7 @@ class WorkloadSize:
     quality: str
     target_quality: float
     exponent: float
-    recipe: Mapping[str, Setting]
+    recipe: Mapping[str, Setting | Mapping[str, Setting]]
     model_settings: Mapping[str, Setting] = field(default_factory=dict)
     data_settings: Mapping[str, Setting] = field(default_factory=dict)
     # What the real data are; then data.path must say where they lie: generated ones would not be this workload.

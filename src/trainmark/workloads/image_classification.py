@@ -24,7 +24,7 @@ TINY = WorkloadSize(
         "schedule": "polynomial",
         "warmup_epochs": 1,
         "decay_power": 1.0,
-        "compiler": "none",  # compiling takes longer than this whole training
+        "torch": {"compiler": "none"},  # compiling takes longer than this whole training
     },
 )
 

@@ -51,9 +51,9 @@ def _without_statistics(layer: nn.Module) -> Iterator[None]:
 
 def offloading(settings: TrainConfig, scratch: Path) -> AbstractContextManager[Any]:
     """A context for the forward pass: what it saves for the backward pass is kept where the recipe says."""
-    if settings.offload == "host":
+    if settings.torch.offload == "host":
         return save_on_cpu(pin_memory=True)
-    if settings.offload == "disk":
+    if settings.torch.offload == "disk":
         return DiskOffload(scratch)
     return nullcontext()
 

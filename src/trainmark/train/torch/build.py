@@ -70,9 +70,9 @@ def build_model(config: RunConfig, arithmetic: Arithmetic, device: torch.device)
     """The model as it is trained: on its device, in its layout and precision."""
     model: nn.Module = MODELS.load(config.model)(**config.model_settings)
     model = arithmetic.convert(model.to(device).to(memory_format=image_layout(config.train)))  # type: ignore[call-overload]
-    if device.type == "cpu" and config.train.memory_format == "channels-last":
+    if device.type == "cpu" and config.train.torch.memory_format == "channels-last":
         refuse_narrow_convolutions(model)
-    if config.train.recompute:
+    if config.train.torch.recompute:
         recompute_layers(model)
     return model
 
@@ -85,7 +85,8 @@ def refuse_narrow_convolutions(model: nn.Module) -> None:
             if channels < BLOCK_CHANNELS:
                 raise PlanError(
                     f"The strided 1×1 convolution {name} has {channels} input channels, and in channels-last oneDNN "
-                    f"computes wrong gradients below {BLOCK_CHANNELS}. Choose --set train.memory_format=contiguous."
+                    f"computes wrong gradients below {BLOCK_CHANNELS}. Choose --set "
+                    "train.torch.memory_format=contiguous."
                 )
 
 
@@ -101,11 +102,11 @@ def chosen_options(context: RankContext, state: TrainingState, *, is_synthetic: 
         "threads": torch.get_num_threads(),
         "thread_binding": config.launch.thread_binding,
         "allocator": config.launch.allocator,
-        "memory_format": train.memory_format,
-        "compiler": train.compiler,
-        "cuda_graph": train.cuda_graph,
-        "recompute": train.recompute,
-        "offload": train.offload,
+        "memory_format": train.torch.memory_format,
+        "compiler": train.torch.compiler,
+        "cuda_graph": train.torch.cuda_graph,
+        "recompute": train.torch.recompute,
+        "offload": train.torch.offload,
         "parallel": train.parallel,
         "communication": train.communication,
         "communication_precision": train.communication_precision,
@@ -128,7 +129,7 @@ def _averaging(parallel: str, replicas: Peers) -> Peers:
 
 def _with_offloading(arithmetic: Arithmetic, config: RunConfig, attempt: AttemptFolder) -> Arithmetic:
     """The arithmetic, whose training passes also move activations; predictions save none."""
-    if config.train.offload == "none":
+    if config.train.torch.offload == "none":
         return arithmetic
     offload = offloading(config.train, attempt.path)
 

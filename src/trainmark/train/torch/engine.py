@@ -139,7 +139,7 @@ class TorchEngine:
         """One update; the loss stays on the device."""
         state = self._state
         if self._step is None:  # not in `build`: a state may have been loaded since
-            self._step = step_of(state, captured=self._context.config.train.cuda_graph is True)
+            self._step = step_of(state, captured=self._context.config.train.torch.cuda_graph is True)
         self._whole = None
         set_weight_decay(state.optimizer, decay_factor)
         set_rate(state.optimizer, rate, self._context.config.train.momentum_correction)

@@ -11,11 +11,11 @@ from trainmark.spec.config import TrainConfig
 
 def faster_form(model: nn.Module, settings: TrainConfig) -> nn.Module:
     """What the training step calls in place of `model`; predictions and checkpoints go on using `model` itself."""
-    if settings.memory_format == "onednn":
+    if settings.torch.memory_format == "onednn":
         return BlockedLayout(model)
-    if settings.compiler == "inductor":
+    if settings.torch.compiler == "inductor":
         return cast(nn.Module, torch.compile(model))
-    if settings.compiler == "torchscript":
+    if settings.torch.compiler == "torchscript":
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # deprecated, but still what some sites compare with
             scripted: nn.Module = torch.jit.script(model)
@@ -25,8 +25,8 @@ def faster_form(model: nn.Module, settings: TrainConfig) -> nn.Module:
 
 def image_layout(settings: TrainConfig) -> torch.memory_format:
     """The order in which images and convolution weights are stored."""
-    assert settings.memory_format is not None, "the plan has filled it in"
-    return torch.channels_last if settings.memory_format == "channels-last" else torch.contiguous_format
+    assert settings.torch.memory_format is not None, "the plan has filled it in"
+    return torch.channels_last if settings.torch.memory_format == "channels-last" else torch.contiguous_format
 
 
 class BlockedLayout(nn.Module):

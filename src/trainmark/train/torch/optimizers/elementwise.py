@@ -14,7 +14,7 @@ def sgd(parameters: Iterable[nn.Parameter], settings: TrainConfig) -> torch.opti
     known = list(parameters)
     # torch has no fused form for shards, and on CPUs its fused form leaves 16-bit weights as they are (pytorch#191763).
     can_fuse = not is_sharded(known) and all(each.is_cuda or torch.finfo(each.dtype).bits > 16 for each in known)
-    fused = settings.fused_optimizer and can_fuse
+    fused = settings.torch.fused_optimizer and can_fuse
     optimizer = torch.optim.SGD(
         known,
         lr=settings.learning_rate,
@@ -47,8 +47,8 @@ def build_adam(
         betas=(settings.momentum, settings.beta2),
         eps=1e-8 if settings.epsilon is None else settings.epsilon,
         weight_decay=settings.weight_decay,
-        fused=settings.fused_optimizer,
-        foreach=not settings.fused_optimizer,
+        fused=settings.torch.fused_optimizer,
+        foreach=not settings.torch.fused_optimizer,
         capturable=any(each.is_cuda for each in known),
     )
 
@@ -62,7 +62,7 @@ def adagrad(parameters: Iterable[nn.Parameter], settings: TrainConfig) -> torch.
     """AdaGrad (Duchi et al. 2011): the rate of each weight falls with its past gradients."""
     known = list(parameters)
     # torch 2.11 refuses its fused form on CUDA, and has none for shards.
-    fused = settings.fused_optimizer and not is_sharded(known) and all(each.is_cpu for each in known)
+    fused = settings.torch.fused_optimizer and not is_sharded(known) and all(each.is_cpu for each in known)
     return torch.optim.Adagrad(
         known,
         lr=settings.learning_rate,

@@ -105,7 +105,7 @@ def boundaries(model: nn.Sequential, parts: Parts) -> list[Boundary]:
         for layer in model:
             crossing.append(layer(crossing[-1]))
     model.train(was_training)
-    nhwc = parts.settings.memory_format == "channels-last"
+    nhwc = parts.settings.torch.memory_format == "channels-last"
     return [Boundary(tuple(x.shape[1:]), x.dtype, nhwc and x.dim() == 4) for x in crossing]
 
 

@@ -51,7 +51,7 @@ def build(device: torch.device, settings: TrainConfig) -> Arithmetic:
     # Whole numbers up to 127 are exact in tf32, and its sums are fp32: emulated convolutions lose nothing by it.
     allow_tf32(convolutions=True, matrices=False)
     is_exact = has_exact_int_mm(device)
-    scales = settings.int8_scales
+    scales = settings.torch.int8_scales
     how = (
         "int8 matrix products, int32 sums; grouped convolutions emulated in fp32"
         if is_exact
