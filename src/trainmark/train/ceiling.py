@@ -69,7 +69,6 @@ def _complain(error: Exception) -> None:
 
 def _measure(record: JobRecord, device: torch.device, log: EventLog, phase: Literal["before", "after"]) -> None:
     precision = record.config.train.precision
-    assert precision is not None
     if device.type == "cuda":
         torch.cuda.empty_cache()
     log.write("ceiling_start")

@@ -84,7 +84,7 @@ def _batches(splits: list[Split | StoredSplit], config: RunConfig, device: torch
     """The batches of each split: from memory where it fits there, else by readers, which the splits share."""
     at_hand = [read_whole(split) if isinstance(split, Split) or _fits(split, config) else split for split in splits]
     stored = [split for split in at_hand if not isinstance(split, Split)]
-    count = config.launch.loader_workers or 0
+    count = config.launch.loader_workers
     readers = Readers(stored, config.train.augmentation, count if stored else 0, pinned=device.type == "cuda")
     layout = {"channels_last": _is_channels_last(config)}
     return [

@@ -42,7 +42,7 @@ def build_trainee(
 ) -> Trainee:
     """Model, optimizer and all that trains them on this rank; what was chosen stands in the events."""
     config, train, device = record.config, record.config.train, workers.device
-    arithmetic = PRECISIONS.load(_chosen(train.precision))(device, train)
+    arithmetic = PRECISIONS.load(train.precision)(device, train)
     layout = layout_of(train, workers.size)
     replicas = replica_peers(workers, layout)
     communicator = COMMUNICATION.load(train.communication)(_joined(train.parallel, replicas), train)
@@ -161,8 +161,3 @@ def _with_offloading(arithmetic: Arithmetic, config: RunConfig, attempt: Attempt
         return stack
 
     return replace(arithmetic, forward=forward)
-
-
-def _chosen(name: str | None) -> str:
-    assert name is not None, "the plan has filled it in"
-    return name
