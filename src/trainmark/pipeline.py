@@ -19,7 +19,7 @@ from trainmark.machine.storage import flush_file_system, is_disk_full, keep_rese
 from trainmark.plan.data_check import check_data
 from trainmark.plan.estimate import estimate_run
 from trainmark.plan.make import make_plan
-from trainmark.spec.config import RunConfig
+from trainmark.spec.config import RunChoices, RunConfig
 from trainmark.spec.config_file import config_text, site_text
 from trainmark.spec.files import write_json, write_text
 from trainmark.spec.job_record import JobRecord
@@ -48,10 +48,10 @@ class Prepared(NamedTuple):
     estimate: Estimate
 
 
-def prepare(config: RunConfig, site: Site, runs_dir: Path, *, dry_run: bool) -> Prepared:
+def prepare(choices: RunChoices, site: Site, runs_dir: Path, *, dry_run: bool) -> Prepared:
     """The choices completed and planned; what cannot be run is refused here, with the data that are there looked at."""
     check_runs_dir(runs_dir)
-    config, plan = make_plan(config, site)
+    config, plan = make_plan(choices, site)
     launcher: Launcher = LAUNCHERS.load(config.launch.launcher)()
     launcher.check(config, plan, site)
     if not dry_run:  # which works off the cluster, too

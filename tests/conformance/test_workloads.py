@@ -7,8 +7,10 @@ import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from tests.planned import planned_config
 from trainmark.data.folders import make_missing, with_folder
-from trainmark.plan.resolve import Choices, resolve_config
+from trainmark.plan.explain import Source
+from trainmark.plan.resolve import resolve_config
 from trainmark.spec.registries import DATASETS, MODELS, OPTIMIZERS, QUALITIES, TASKS, WORKLOADS
 from trainmark.train.open_data import read_whole
 from trainmark.train.torch.batches import ResidentBatches
@@ -26,7 +28,7 @@ BY_HEART = {"classification": (60, 0.05, 1.0), "detection": (150, 0.8, 0.95)}
 def test_its_names_and_recipe_hold_together(name: str, size: str) -> None:
     record = WORKLOADS.load(name).sizes[size]
     where = {"data": {"path": "/data"}} if record.real_data else {}
-    config = resolve_config([Choices("test", {"workload": name, "size": size, **where})])
+    config = resolve_config([Source("test", {"workload": name, "size": size, **where})])
     assert config.evaluate.target_quality == record.target_quality > 0
     assert config.evaluate.exponent == record.exponent
     for registry, part in ((TASKS, record.task), (QUALITIES, record.quality), (MODELS, record.model)):
@@ -52,7 +54,7 @@ def test_its_flops_agree_with_the_frameworks_counter(name: str, size: str) -> No
 
 @pytest.mark.parametrize(("name", "size"), TINY)
 def test_it_learns_eight_samples_by_heart(name: str, size: str, tmp_path: Path) -> None:
-    config = resolve_config([Choices("test", {"workload": name, "size": size, "data": {"num_train": 8}})])
+    config = planned_config(workload=name, size=size, data={"num_train": 8})
     record = WORKLOADS.load(name).sizes[size]
     make_missing(config, tmp_path, lambda made, total: None)
     kind = DATASETS.load(config.dataset)

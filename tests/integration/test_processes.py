@@ -13,11 +13,11 @@ import psutil
 import pytest
 
 from tests.local_runs import LocalRun
+from tests.planned import planned_config
 from tests.two_cores import CORES
 from tests.waiting import wait_until
 from trainmark.launch import processes
 from trainmark.launch.processes import ProcessCommand, ProcessLauncher
-from trainmark.plan.resolve import resolve_config
 from trainmark.spec.config import RunConfig
 from trainmark.spec.job_record import JobRecord
 from trainmark.spec.plan import Job, Plan, Rank
@@ -56,7 +56,7 @@ class Sleepers:
 
 def record_of(folder: Path, member: int) -> JobRecord:
     job = Job(member, 0, (Rank(0, "node1", 0, (0,), None),))
-    return JobRecord(RunFolder(folder), resolve_config([]), SITE, job)
+    return JobRecord(RunFolder(folder), planned_config(), SITE, job)
 
 
 @pytest.fixture

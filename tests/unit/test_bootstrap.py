@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.planned import planned_config
 from trainmark.data.bootstrap import audit_counts, check_draws, read_counts, sample_counts, write_bootstraps
 from trainmark.data.epochs import epoch_order, replica_batches, steps_per_epoch
-from trainmark.plan.explain import Choices
-from trainmark.plan.resolve import resolve_config
 from trainmark.spec.config import TrainConfig
 from trainmark.spec.errors import PlanError
 from trainmark.spec.files import read_json
@@ -119,7 +118,7 @@ def test_each_epoch_and_member_is_shuffled_differently() -> None:
 def test_a_batch_that_some_bootstrap_cannot_fill_is_found_without_drawing_all_of_them() -> None:
     def check(batch: int, num_samples: int, members: int, method: str = "poisson") -> None:
         values = {"train": {"batch_size": batch}, "ensemble": {"bootstrap": method}}
-        check_draws(resolve_config([Choices("test", values)]), num_samples, members, workers=2)
+        check_draws(planned_config(**values), num_samples, members, workers=2)
 
     check(50, num_samples=10**8, members=10**6)  # far fewer than there are: no bootstrap is drawn
     check(50, num_samples=100, members=10**6, method="multinomial")  # always as many draws as samples

@@ -1,20 +1,23 @@
-"""Choices from files, flags and --set become one RunConfig; what is wrong is named with its source and a hint."""
+"""Choices from files, flags and --set are merged; what is wrong is named with its source; a RunConfig has none open."""
 
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import pytest
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
+from trainmark.plan.explain import Source
 from trainmark.plan.make import make_plan
-from trainmark.plan.resolve import Choices, parse_setting, read_config_file, read_site_file, resolve_config
-from trainmark.spec.config import RunConfig
+from trainmark.plan.resolve import parse_setting, read_config_file, read_site_file, resolve_config
+from trainmark.spec.config import RunChoices, RunConfig
 from trainmark.spec.config_file import config_text
 from trainmark.spec.errors import ConfigError, UnknownNameError
 from trainmark.spec.site import NodeGroup, Site, Slot
 
 
-def resolve(*settings: str) -> RunConfig:
+def resolve(*settings: str) -> RunChoices:
     return resolve_config([parse_setting(setting) for setting in settings])
 
 
@@ -31,7 +34,7 @@ def test_later_choices_win(tmp_path: Path) -> None:
     file = tmp_path / "c.toml"
     file.write_text("seed = 5\n[train]\nepochs = 3\nbatch_size = 16\n")
     config = resolve_config(
-        [read_config_file(file), Choices("the command line", {"seed": 6}), parse_setting("train.epochs=4")]
+        [read_config_file(file), Source("the command line", {"seed": 6}), parse_setting("train.epochs=4")]
     )
     assert (config.seed, config.train.epochs, config.train.batch_size) == (6, 4, 16)
 
@@ -123,6 +126,63 @@ def test_a_wrong_name_answers_with_the_nearest_one(setting: str, hint: str) -> N
     with pytest.raises(UnknownNameError) as error:
         resolve(setting)
     assert hint in str(error.value)
+
+
+RULES = {
+    "train.epsilon": "the optimizer's own",
+    "train.stages": "all workers of a member",
+    "train.communication_group": "the workers of a node; near a square",
+    "launch.threads": "one for each core that the worker has",
+    "launch.time_limit_minutes": "the site's, else the partition's",
+}
+
+
+def open_fields(section: type[BaseModel], prefix: str = "") -> Iterator[str]:
+    """The settings that may be None."""
+    for name, field in section.model_fields.items():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            yield from open_fields(field.annotation, f"{prefix}{name}.")
+        elif type(None) in get_args(field.annotation):
+            yield f"{prefix}{name}"
+
+
+def test_none_in_a_run_config_is_a_rule_and_never_a_choice_still_to_be_made() -> None:
+    assert set(open_fields(RunConfig)) == set(RULES)
+    assert set(open_fields(RunChoices)) - set(RULES) == {
+        *("ensemble.members", "ensemble.workers", "ensemble.system_scale", "train.precision"),
+        *("train.torch.compiler", "train.torch.memory_format", "train.torch.cuda_graph"),
+        *("launch.allocator", "launch.loader_workers"),
+    }
+
+
+def test_a_stored_config_of_an_earlier_version_reads_as_what_that_version_did() -> None:
+    old = tomllib.loads(OLD_CONFIG)
+    config = RunConfig.model_validate(old)
+    assert (config.train.precision, config.launch.allocator, config.launch.loader_workers) == ("fp32", "keep", 0)
+    torch = config.train.torch
+    assert (torch.compiler, torch.memory_format, torch.cuda_graph) == ("none", "channels-last", False)
+    assert config.train.engine == "torch"
+    with pytest.raises(ValidationError, match=r"ensemble\.workers\n +Field required"):
+        RunConfig.model_validate(old | {"ensemble": {"members": 2}})
+
+
+OLD_CONFIG = """
+workload = "image-classification"
+size = "tiny"
+model = "resnet-tiny"
+dataset = "shapes"
+quality = "top1"
+ensemble = {members = 2, workers = 1, system_scale = 2}
+evaluate = {target_quality = 0.8, exponent = 5.0}
+[train]
+epochs = 1
+batch_size = 32
+optimizer = "sgd"
+learning_rate = 0.05
+reference_batch_size = 32
+schedule = "polynomial"
+memory_format = "channels-last"
+"""
 
 
 def test_the_stored_config_repeats_the_run(tmp_path: Path) -> None:

@@ -10,8 +10,9 @@ from tests.unit.written_clusters import written
 from trainmark.launch.slurm.launcher import SlurmLauncher
 from trainmark.machine.draft_text import draft_text
 from trainmark.machine.slurm.draft import draft_cluster
+from trainmark.plan.explain import Source
 from trainmark.plan.make import make_plan
-from trainmark.plan.resolve import Choices, read_site_file, resolve_config
+from trainmark.plan.resolve import read_site_file, resolve_config
 from trainmark.spec.job_record import JobRecord
 from trainmark.spec.run_folder import RunFolder
 from trainmark.spec.site import Site
@@ -25,7 +26,7 @@ def site(name: str) -> Site:
 
 def scripts(name: str, **ensemble: int) -> str:
     """All scripts of a run on the site."""
-    config, plan = make_plan(resolve_config([Choices("test", {"ensemble": ensemble})]), site(name))
+    config, plan = make_plan(resolve_config([Source("test", {"ensemble": ensemble})]), site(name))
     launcher = SlurmLauncher()
     launcher.check(config, plan, site(name))
     records = [JobRecord(RunFolder(Path("/shared/runs/r")), config, site(name), job) for job in plan.jobs]

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from tests.planned import planned_config
 from trainmark.data.folders import is_made, made_folder, make_into, make_missing, with_folder
 from trainmark.data.split import Problem
-from trainmark.plan.resolve import Choices, resolve_config
 from trainmark.spec.config import RunConfig, StrictSection
 from trainmark.spec.errors import DataError, StorageError
 
@@ -52,7 +52,7 @@ class Notes:
 @pytest.fixture
 def config(monkeypatch: pytest.MonkeyPatch) -> RunConfig:
     monkeypatch.setattr(Notes, "made", 0)
-    return resolve_config([Choices("test", {"dataset": f"{__name__}:Notes"})])
+    return planned_config(dataset=f"{__name__}:Notes")
 
 
 def changed(config: RunConfig, **data: Any) -> RunConfig:

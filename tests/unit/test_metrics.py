@@ -273,7 +273,9 @@ def test_a_single_worker_does_not_communicate(name: str) -> None:
 
 def test_the_bubble_is_the_mean_over_the_stages_beside_its_ideal() -> None:
     told = {"bubble_share": 0.2, "ideal_bubble_share": 0.25}
-    measured = written_run(written_pair(0, told, {**told, "bubble_share": 0.4}), train={"parallel": "1f1b"})
+    measured = written_run(
+        written_pair(0, told, {**told, "bubble_share": 0.4}), train={"parallel": "1f1b", "micro_batches": 5}
+    )
     assert value("bubble_share", measured) == pytest.approx(0.3)
     assert metric("bubble_share", measured).detail == {"ideal": 0.25}
 
@@ -336,7 +338,7 @@ def test_synthetic_data_have_no_quality() -> None:
 
 def test_a_pipelines_throughput_counts_each_sample_once() -> None:
     # Two stages share one copy of the model: 10 samples a step of 0.1 s, not 20.
-    measured = written_run(written_pair(0, {}, {}), train={"parallel": "gpipe"})
+    measured = written_run(written_pair(0, {}, {}), train={"parallel": "gpipe", "micro_batches": 5})
     assert value("throughput_samples_per_s", measured) == pytest.approx(100)
     assert value("throughput_samples_per_s", written_run(written_pair(0, {}, {}))) == pytest.approx(200)
 

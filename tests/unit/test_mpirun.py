@@ -8,6 +8,7 @@ from typing import Literal
 import pytest
 
 from tests.by_mpi import AS_ROOT
+from tests.planned import planned_config
 from trainmark.launch.commands import shared_environment
 from trainmark.launch.mpi import ByMpirun, Mpirun, check_root, find_mpirun, hosts_of, mpirun_words
 from trainmark.machine.local_site import local_site
@@ -111,7 +112,7 @@ def test_cores_that_this_machine_lacks_are_refused_before_mpirun_is_started(
     site = Site(name="site", groups=(NodeGroup(slots=(Slot(cores=(4095,)),)),))
     plan = map_members(Scale(members=1, workers=1, system_scale=1), site, LaunchConfig())
     with pytest.raises(PlanError, match=r"The plan uses cores 4095, but this process may use only "):
-        ByMpirun().check(resolve_config([]), plan, site)
+        ByMpirun().check(planned_config(), plan, site)
 
 
 @pytest.mark.parametrize(

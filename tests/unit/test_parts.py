@@ -6,13 +6,13 @@ import sys
 import pytest
 
 from trainmark.plan.resolve import parse_setting, resolve_config
-from trainmark.spec.config import RunConfig
+from trainmark.spec.config import RunChoices
 from trainmark.spec.errors import ConfigError
 from trainmark.spec.registries import MODELS
 from trainmark.train.torch.detection.backbone import DEPTHS
 
 
-def resolve(*settings: str) -> RunConfig:
+def resolve(*settings: str) -> RunChoices:
     return resolve_config([parse_setting(setting) for setting in settings])
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from rich.console import Console
 
+from tests.planned import planned_config
 from trainmark.collect.progress import ProgressReader, mark_queued
-from trainmark.plan.resolve import Choices, resolve_config
 from trainmark.report.live import LiveProgress
 from trainmark.report.progress_table import count_states, progress_line, run_state
 from trainmark.spec.plan import Job, Plan, Rank
@@ -44,7 +44,7 @@ def written_member(folder: RunFolder, *kinds: str) -> None:
 
 
 def test_a_member_that_starts_shows_what_it_is_at(tmp_path: Path) -> None:
-    folder, config = RunFolder(tmp_path), resolve_config([Choices("test", {"train": {"epochs": 2, "batch_size": 32}})])
+    folder, config = RunFolder(tmp_path), planned_config(train={"epochs": 2, "batch_size": 32})
     plan = Plan(1, 1, 1, "s", 1, 1, 1, 0, (Job(0, 0, (Rank(0, "n", 0, (0,), None),)),))
     reader = ProgressReader(folder, config, plan)
     seen = [progress_line(reader.read())]

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainmark.plan.scale import solve_scale
-from trainmark.spec.config import EnsembleConfig
+from trainmark.spec.config import EnsembleChoices
 from trainmark.spec.errors import PlanError
 from trainmark.spec.site import NodeGroup, Site, Slot
 
@@ -18,7 +18,7 @@ def site(nodes: int = 1, slots: int = 2, accelerators: bool = False) -> Site:
 def solve(
     place: Site, members: int | None = None, workers: int | None = None, scale: int | None = None
 ) -> tuple[int, ...]:
-    return tuple(solve_scale(EnsembleConfig(members=members, workers=workers, system_scale=scale), place))
+    return tuple(solve_scale(EnsembleChoices(members=members, workers=workers, system_scale=scale), place))
 
 
 def test_any_two_give_the_third() -> None:

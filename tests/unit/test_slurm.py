@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.conftest import ROOT
+from tests.planned import planned_config
 from trainmark.launch.slurm.launcher import SlurmLauncher
 from trainmark.launch.slurm.node_report import judge_count, judge_node, judge_setup, judge_silence, report
 from trainmark.launch.slurm.preflight import preflight_script
@@ -20,8 +21,9 @@ from trainmark.launch.slurm.start import explain_setup, setup_lines
 from trainmark.launch.slurm.submission import Submission, Task, read_submissions, write_submission
 from trainmark.launch.slurm.underway import Underway, explain_end
 from trainmark.machine.slurm.programs import SlurmUnreachableError
+from trainmark.plan.explain import Source
 from trainmark.plan.make import make_plan
-from trainmark.plan.resolve import Choices, parse_setting, read_site_file, resolve_config
+from trainmark.plan.resolve import parse_setting, read_site_file, resolve_config
 from trainmark.spec.errors import PlanError
 from trainmark.spec.files import write_text
 from trainmark.spec.job_record import JobRecord
@@ -51,7 +53,7 @@ CPU_SITE = Site.model_validate(
 
 def records(site: Site, members: int, workers: int, *settings: str, path: str = "/shared/runs/RUN") -> list[JobRecord]:
     scale = {"ensemble": {"members": members, "workers": workers}, "launch": {"launcher": "slurm"}}
-    chosen = [Choices("test", scale), *map(parse_setting, settings)]
+    chosen = [Source("test", scale), *map(parse_setting, settings)]
     config, plan = make_plan(resolve_config([*chosen, parse_setting("launch.allocator=system")]), site)
     return [JobRecord(RunFolder(Path(path)), config, site, job) for job in plan.jobs]
 
@@ -328,10 +330,10 @@ def test_a_job_whose_ranks_would_be_asked_to_end_when_it_starts_is_refused() -> 
     config, plan = make_plan(resolve_config([parse_setting("launch.time_limit_minutes=2")]), CPU_SITE)
     with pytest.raises(PlanError, match="ends after 2 min, but its ranks get SIGUSR2 120 s before that"):
         SlurmLauncher().check(config, plan, CPU_SITE)
-    SlurmLauncher().check(resolve_config([parse_setting("launch.time_limit_minutes=3")]), plan, CPU_SITE)
+    SlurmLauncher().check(planned_config(launch={"time_limit_minutes": 3}), plan, CPU_SITE)
     patient = CPU_SITE.model_copy(update={"slurm": SlurmSite(time_limit_minutes=90, warn_before_limit_s=5400)})
     with pytest.raises(PlanError, match="5400 s"):
-        SlurmLauncher().check(resolve_config([]), plan, patient)
+        SlurmLauncher().check(planned_config(), plan, patient)
     # Preflight's job of five minutes is not told at all.
     script = preflight_script(patient, patient.groups[0], Path("/token"), Path("/report"), job_name="p")
     assert "--signal" not in script

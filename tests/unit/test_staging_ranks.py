@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.planned import planned_config
 from trainmark.collect.progress import ProgressReader
 from trainmark.data.datasets.imagenet import Imagenet, ImagenetSettings
 from trainmark.data.staging.pack import Selection
-from trainmark.plan.resolve import resolve_config
 from trainmark.spec.errors import StorageError
 from trainmark.spec.job_record import JobRecord
 from trainmark.spec.plan import Job, Plan, Rank
@@ -30,7 +30,7 @@ NEEDED = np.arange(20) % 3 > 0  # 13 of 20
 @pytest.fixture
 def record(tmp_path: Path) -> JobRecord:
     Imagenet(ImagenetSettings(num_train=20, num_eval=5, num_classes=5)).make(tmp_path / "data", lambda *_: None)
-    return JobRecord(RunFolder(tmp_path / "run"), resolve_config([]), Site(name="s", groups=(GROUP,)), Job(0, 0, RANKS))
+    return JobRecord(RunFolder(tmp_path / "run"), planned_config(), Site(name="s", groups=(GROUP,)), Job(0, 0, RANKS))
 
 
 def staging_rank(record: JobRecord, rank: Rank, disk: Path, told: Any) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.planned import planned_config
 from trainmark.machine.accelerators import find_accelerators
 from trainmark.machine.cpu_usage import (
     ALL_CORES,
@@ -30,7 +31,6 @@ from trainmark.machine.network import (
     read_moved,
 )
 from trainmark.machine.usage import NO_ACCELERATOR, UsageMeter, Watched
-from trainmark.plan.resolve import Choices, resolve_config
 from trainmark.spec.event import read_events
 from trainmark.spec.job_record import JobRecord
 from trainmark.spec.plan import Job, Rank
@@ -308,7 +308,7 @@ RANKS = tuple(Rank(rank, f"node{rank // 2}", rank % 2, (rank % 2,), None) for ra
 def record_of(folder: Path, usage_seconds: float) -> JobRecord:
     """A member of two nodes with two ranks each."""
     group = NodeGroup(names=("node0", "node1"), count=2, slots=(Slot(cores=(0,)), Slot(cores=(1,))))
-    config = resolve_config([Choices("test", {"measure": {"usage_seconds": usage_seconds}})])
+    config = planned_config(measure={"usage_seconds": usage_seconds})
     return JobRecord(RunFolder(folder), config, Site(name="test", groups=(group,)), Job(0, 0, RANKS))
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from trainmark.plan.explain import COMMAND_LINE, Choices, all_keys
+from trainmark.plan.explain import COMMAND_LINE, Source, all_keys
 from trainmark.plan.resolve import parse_setting, resolve_config, validated
-from trainmark.spec.config import RunConfig
+from trainmark.spec.config import RunChoices
 from trainmark.spec.errors import ConfigError, RunNotFoundError, UnknownNameError, on_one_line
 from trainmark.spec.registries import DATASETS
 from trainmark.spec.registry import closest
@@ -46,7 +46,7 @@ def refusals(model: type[BaseModel], good: dict[str, Any], section: list[str | i
             if value is None:
                 del place[last]
             try:
-                validated(model, values, [Choices("my.toml", values)], ())
+                validated(model, values, [Source("my.toml", values)], ())
             except ConfigError as error:
                 yield str(error)
 
@@ -60,8 +60,8 @@ def check_words(said: list[str]) -> None:
 
 def test_every_setting_with_every_wrong_value_is_refused_in_our_own_words() -> None:
     good = resolve_config([]).model_dump(exclude_none=True)
-    keys = [*all_keys(RunConfig), "nonsense", "train.nonsense"]
-    check_words(list(refusals(RunConfig, good, [], [*keys, "train", "launch"])))
+    keys = [*all_keys(RunChoices), "nonsense", "train.nonsense"]
+    check_words(list(refusals(RunChoices, good, [], [*keys, "train", "launch"])))
 
 
 @pytest.mark.parametrize("section", list(SECTIONS))
@@ -80,7 +80,7 @@ def test_every_setting_of_a_dataset_with_every_wrong_value_is_refused_in_our_own
 def test_a_flag_is_named_as_it_was_written() -> None:
     def said(**ensemble: Any) -> str:
         with pytest.raises(ConfigError) as error:
-            resolve_config([Choices(COMMAND_LINE, {"ensemble": ensemble})])
+            resolve_config([Source(COMMAND_LINE, {"ensemble": ensemble})])
         return str(error.value)
 
     assert said(members=0) == "--members must be at least 1, but got 0."
@@ -113,7 +113,7 @@ def test_a_name_without_its_version_means_the_newest() -> None:
 
 def test_a_line_break_in_a_name_does_not_break_the_line() -> None:
     with pytest.raises(UnknownNameError) as error:
-        resolve_config([Choices("my.toml", {"model": "res\nnet\x1b[2J"})])
+        resolve_config([Source("my.toml", {"model": "res\nnet\x1b[2J"})])
     shown = on_one_line(str(error.value))
     assert shown.isprintable()
     assert "There is no model 'res\\nnet\\x1b[2J'" in shown

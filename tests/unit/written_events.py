@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from tests.planned import planned_config
 from trainmark.collect.measured import Measured, Member
 from trainmark.collect.node_usage import NodeUsage
-from trainmark.plan.resolve import Choices, resolve_config
 from trainmark.spec.plan import Job, Plan, Rank
 from trainmark.workloads.quality.top1 import Top1
 
@@ -120,9 +120,10 @@ def written_run(*members: Member, **changes: Any) -> Measured:
     }
     for section, settings in changes.items():
         values[section] = {**values.get(section, {}), **settings}
-    config = resolve_config([Choices("test", values)])
     lanes = len({member.job.lane for member in members})
     workers = len(members[0].job.ranks)
+    values["ensemble"] = {"members": len(members), "workers": workers, **values.get("ensemble", {})}
+    config = planned_config(**values)
     scale = len(members) * workers
     plan = Plan(
         len(members), workers, scale, "test", lanes, lanes * workers, None, 0, tuple(member.job for member in members)

@@ -8,7 +8,7 @@ import typer
 from trainmark.cli.options import DEFAULT_RUNS_DIR, AsJson, RunsDir
 
 if TYPE_CHECKING:
-    from trainmark.spec.config import RunConfig
+    from trainmark.spec.config import RunChoices
     from trainmark.spec.site import Site
 
 PATIENCE_MINUTES = 10.0
@@ -32,7 +32,7 @@ def preflight(
     look_before(read_site_file(site), runs_dir, patience * 60, as_json=json)
 
 
-def look_before_run(config: "RunConfig", site: "Site", runs_dir: Path) -> None:
+def look_before_run(config: "RunChoices", site: "Site", runs_dir: Path) -> None:
     """Findings on standard error, before a run; an error if one of them would keep it from working."""
     from trainmark.spec.errors import ConfigError
 

@@ -8,7 +8,7 @@ import typer
 from trainmark.cli.options import DEFAULT_RUNS_DIR, AsJson, RunsDir
 
 if TYPE_CHECKING:
-    from trainmark.spec.config import RunConfig
+    from trainmark.spec.config import RunChoices
 
 EXAMPLES = """Examples:
   # the default: a tiny ensemble on all cores
@@ -89,13 +89,13 @@ def run(
 run.__doc__ = f"{run.__doc__}\n\n\b\n{EXAMPLES}"
 
 
-def _resolve(config: Path | None, settings: list[str], **flags: Any) -> "RunConfig":
+def _resolve(config: Path | None, settings: list[str], **flags: Any) -> "RunChoices":
     """All choices merged; --set wins over flags, flags over the file."""
-    from trainmark.plan.explain import COMMAND_LINE, Choices
+    from trainmark.plan.explain import COMMAND_LINE, Source
     from trainmark.plan.resolve import parse_setting, read_config_file, resolve_config
 
     choices = [read_config_file(config)] if config else []
-    choices.append(Choices(COMMAND_LINE, _given(**flags)))
+    choices.append(Source(COMMAND_LINE, _given(**flags)))
     choices.extend(parse_setting(text) for text in settings)
     return resolve_config(choices)
 

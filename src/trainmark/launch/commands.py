@@ -2,10 +2,10 @@
 
 import shlex
 import sys
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from trainmark.machine.allocators import find_allocator
-from trainmark.spec.config import LaunchConfig
+from trainmark.spec.config import Allocator, LaunchConfig
 from trainmark.spec.job_record import JobRecord
 from trainmark.spec.plan import Rank
 
@@ -50,8 +50,7 @@ def shared_environment(launch: LaunchConfig, ranks: tuple[Rank, ...]) -> dict[st
     return {name: value for name, value in each[0].items() if all(of_rank.get(name) == value for of_rank in each)}
 
 
-def _allocator(name: Literal["keep", "system", "tcmalloc", "jemalloc"] | None) -> dict[str, str]:
-    assert name is not None, "the plan has filled it in"
+def _allocator(name: Allocator) -> dict[str, str]:
     if name == "keep":
         return KEEP_FREED_MEMORY
     if name == "system":

@@ -3,7 +3,7 @@
 from typing import Any
 
 from trainmark.data.facts import differences, facts_of
-from trainmark.plan.explain import COMMAND_LINE, Choices
+from trainmark.plan.explain import COMMAND_LINE, Source
 from trainmark.plan.resolve import parse_setting, validated
 from trainmark.spec.errors import ConfigError, DataError, UnknownNameError
 from trainmark.spec.registries import DATASETS, WORKLOADS
@@ -37,7 +37,7 @@ def find_stored_dataset(name: str, size: str, settings: list[str]) -> Any:
     chosen = [parse_setting(text.removeprefix("data.")) for text in settings]
     for choice in chosen:
         values |= choice.values
-    return kind(validated(kind.Settings, values, [Choices(COMMAND_LINE, {"data": values})], ("data",)))
+    return kind(validated(kind.Settings, values, [Source(COMMAND_LINE, {"data": values})], ("data",)))
 
 
 def note_of_size(name: str, size: str, dataset: Any) -> str | None:

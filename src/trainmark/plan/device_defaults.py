@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping
 from operator import attrgetter
 from typing import Literal
 
-from trainmark.spec.config import RunConfig, TrainConfig
+from trainmark.plan.scale import Scale
+from trainmark.spec.config import RunChoices, RunConfig, TrainChoices
 from trainmark.spec.registries import MODELS
 from trainmark.spec.site import Site
 from trainmark.workloads.narrow_convolutions import narrow_channels
@@ -22,23 +23,28 @@ FOR_BLOCKS: dict[str, str | bool] = {
 }
 
 
-def fill_defaults(config: RunConfig, workers: int, site: Site) -> RunConfig:
-    """The choices with nothing left to be guessed: docs/benchmarks.md holds the measurements behind each default."""
-    train = config.train
+def fill_defaults(choices: RunChoices, scale: Scale, site: Site) -> RunConfig:
+    """The choices with nothing left open: docs/benchmarks.md holds the measurements behind each default."""
+    train, launch = choices.train, choices.launch
     train = train.model_copy(update={"precision": train.precision or default_precision(site)})
-    train = _with(train, compiler=train.torch.compiler or default_compiler(config.model, train, site))
-    train = _with(train, memory_format=train.torch.memory_format or default_layout(config, train, site))
+    train = _with(train, compiler=train.torch.compiler or default_compiler(choices.model, train, site))
+    train = _with(train, memory_format=train.torch.memory_format or default_layout(choices, train, site))
     if train.torch.cuda_graph is None:
-        graph = site.has_accelerators and not reasons_against_graph(config.model, train, workers)
+        graph = site.has_accelerators and not reasons_against_graph(choices.model, train, scale.workers)
         train = _with(train, cuda_graph=graph)
-    launch = config.launch
     readers = default_loader_workers(site) if launch.loader_workers is None else launch.loader_workers
-    allocator = launch.allocator or default_allocator(site)
-    launch = launch.model_copy(update={"allocator": allocator, "loader_workers": readers})
-    return config.model_copy(update={"train": train, "launch": launch})
+    return RunConfig.model_validate(
+        choices.model_dump()
+        | {
+            "ensemble": choices.ensemble.model_dump() | scale._asdict(),
+            "train": train.model_dump(),
+            "launch": launch.model_dump()
+            | {"allocator": launch.allocator or default_allocator(site), "loader_workers": readers},
+        }
+    )
 
 
-def _with(train: TrainConfig, **settings: str | bool) -> TrainConfig:
+def _with(train: TrainChoices, **settings: str | bool) -> TrainChoices:
     return train.model_copy(update={"torch": train.torch.model_copy(update=settings)})
 
 
@@ -53,13 +59,13 @@ def default_loader_workers(site: Site) -> int:
     return min(8, cores) if site.has_accelerators else 1
 
 
-def default_layout(config: RunConfig, train: TrainConfig, site: Site) -> str:
+def default_layout(choices: RunChoices, train: TrainChoices, site: Site) -> str:
     """Channels last; on CPUs oneDNN's blocks for models that support them, NCHW where channels-last is unsafe."""
     if site.has_accelerators:
         return "channels-last"
-    if MODELS.constant(config.model, "BLOCKED_LAYOUT") is True and not any(differing(train, FOR_BLOCKS)):
+    if MODELS.constant(choices.model, "BLOCKED_LAYOUT") is True and not any(differing(train, FOR_BLOCKS)):
         return "onednn"
-    return "contiguous" if narrow_channels(config.model, config.model_settings) else "channels-last"
+    return "contiguous" if narrow_channels(choices.model, choices.model_settings) else "channels-last"
 
 
 def default_precision(site: Site) -> str:
@@ -69,7 +75,7 @@ def default_precision(site: Site) -> str:
     return "bf16-mixed" if all(group.bf16 for group in site.groups) else "fp16-mixed"
 
 
-def default_compiler(model: str, train: TrainConfig, site: Site) -> str:
+def default_compiler(model: str, train: TrainChoices, site: Site) -> str:
     """Inductor on accelerators, where it can be; on CPUs compiling costs a minute and gains nothing."""
     whole = (
         has_fixed_shapes(model)
@@ -80,7 +86,7 @@ def default_compiler(model: str, train: TrainConfig, site: Site) -> str:
     return "inductor" if site.has_accelerators and whole and not train.torch.recompute else "none"
 
 
-def differing(train: TrainConfig, needed: Mapping[str, str | bool]) -> Iterator[tuple[str, str, str]]:
+def differing(train: TrainChoices, needed: Mapping[str, str | bool]) -> Iterator[tuple[str, str, str]]:
     """Key, choice and needed choice of each setting that is not as needed, written as --set takes them."""
     for key, only in needed.items():
         chosen = attrgetter(key)(train)
@@ -93,7 +99,7 @@ def has_fixed_shapes(model: str) -> bool:
     return MODELS.constant(model, "CAPTURABLE") is not False
 
 
-def reasons_against_graph(model: str, train: TrainConfig, workers: int) -> list[str]:
+def reasons_against_graph(model: str, train: TrainChoices, workers: int) -> list[str]:
     """Why the whole step cannot be replayed as one CUDA graph; nothing where it can."""
     against = {
         f"shapes inside {model} depend on the data": not has_fixed_shapes(model),

@@ -97,7 +97,7 @@ def _seconds(config: RunConfig, plan: Plan, facts: DataFacts, cost: Cost, speed:
 def _worker_bytes(config: RunConfig, facts: DataFacts, cost: Cost) -> Range:
     train = config.train
     states = 2 + OPTIMIZER_STATES.get(train.optimizer, 1)  # weights, gradients, and what the optimizer keeps
-    stages = (train.stages or config.ensemble.workers or 1) if train.parallel in SPLITTING else 1
+    stages = (train.stages or config.ensemble.workers) if train.parallel in SPLITTING else 1
     kept = cost.activation_bytes * train.batch_size / stages
     if train.precision in HALF_BYTES:
         kept /= 2

@@ -24,22 +24,22 @@ FLAGS = {
 
 
 @dataclass(frozen=True)
-class Choices:
-    """Nested settings and where they came from: a file's name or "the command line"."""
+class Source:
+    """Nested settings and the name of where they came from: a file or "the command line"."""
 
-    source: str
+    name: str
     values: dict[str, Any]
 
 
 def explain(
-    errors: list[ErrorDetails], model: type[BaseModel], choices: list[Choices], prefix: tuple[str, ...] = ()
+    errors: list[ErrorDetails], model: type[BaseModel], sources: list[Source], prefix: tuple[str, ...] = ()
 ) -> str:
     """One line about the error that is most likely the cause of the others."""
     # A misspelt key is often the one that is missing as well: the misspelling says more.
     error = next((error for error in errors if error["type"] == "extra_forbidden"), errors[0])
     path, kind, what = error["loc"], error["type"], what_is_wrong(error)
     key = ".".join([*prefix, *(str(part) for part in path)])
-    source = source_of((*prefix, *path), choices)
+    source = source_of((*prefix, *path), sources)
     got = _shown(repr(error["input"]))
     if kind == "extra_forbidden":
         return f"{source}: there is no setting '{_shown(key)}'.{_hint(model, path)}"
@@ -81,15 +81,15 @@ def all_keys(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
             yield f"{prefix}{name}"
 
 
-def source_of(path: tuple[int | str, ...], choices: list[Choices]) -> str:
+def source_of(path: tuple[int | str, ...], sources: list[Source]) -> str:
     """Where the setting at `path` came from."""
-    for choice in reversed(choices):
-        values: Any = choice.values
+    for source in reversed(sources):
+        values: Any = source.values
         for part in path:
             values = values.get(part) if isinstance(values, dict) else None
         if values is not None:
-            return choice.source
-    return choices[-1].source if choices else "the workload's recipe"
+            return source.name
+    return sources[-1].name if sources else "the workload's recipe"
 
 
 def _shown(text: str) -> str:

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from trainmark.data.facts import own_facts
-from trainmark.plan.explain import Choices, source_of
-from trainmark.spec.config import RunConfig
+from trainmark.plan.explain import Source, source_of
+from trainmark.spec.config import RunChoices
 from trainmark.spec.errors import ConfigError
 from trainmark.spec.registries import DATASETS, MODELS, QUALITIES, TASKS
 from trainmark.spec.registry import closest
@@ -14,13 +14,13 @@ from trainmark.spec.units import show_shape
 from trainmark.spec.workload import WorkloadSize
 
 
-def check_model_settings(config: RunConfig, choices: list[Choices]) -> None:
+def check_model_settings(config: RunChoices, sources: list[Source]) -> None:
     """Settings that the model's builder has no argument for, or cannot take, are refused with where they came from."""
     known = MODELS.arguments(config.model)
     if known is None:
         return
     for key, value in config.model_settings.items():
-        where = source_of(("model_settings", key), choices)
+        where = source_of(("model_settings", key), sources)
         if key not in known:
             hint = closest(key, list(known)) or f" Known here: {', '.join(known)}."
             raise ConfigError(f"{where}: the model '{config.model}' has no setting '{key}'.{hint}")
@@ -46,7 +46,7 @@ def _wrong_value(model: str, key: str, value: Any, default: Any) -> Iterator[str
         yield "a number"
 
 
-def check_task(config: RunConfig, size: WorkloadSize) -> None:
+def check_task(config: RunChoices, size: WorkloadSize) -> None:
     """Model, dataset and quality are fit for what the workload learns, and real data are where they were said to be."""
     for registry, name in ((MODELS, config.model), (DATASETS, config.dataset), (QUALITIES, config.quality)):
         task = registry.constant(name, "TASK") or "classification"
@@ -64,13 +64,13 @@ def check_task(config: RunConfig, size: WorkloadSize) -> None:
         )
 
 
-def check_target(config: RunConfig, choices: list[Choices]) -> None:
+def check_target(config: RunChoices, sources: list[Source]) -> None:
     """The target is a quality that can be reached: 80 is none where qualities are shares."""
     _, best = getattr(QUALITIES.load(config.quality), "RANGE", (None, None))
     target = config.evaluate.target_quality
     if best is None or target <= best:
         return
-    where = source_of(("evaluate", "target_quality"), choices)
+    where = source_of(("evaluate", "target_quality"), sources)
     is_percent = best == 1 and 2 <= target <= 100
     raise ConfigError(
         f"{where}: 'evaluate.target_quality' is wrong: {config.quality} is at most {best:g}, but got {target:g}; "
@@ -78,7 +78,7 @@ def check_target(config: RunConfig, choices: list[Choices]) -> None:
     )
 
 
-def shaped(config: RunConfig, size: WorkloadSize) -> dict[str, Any]:
+def shaped(config: RunChoices, size: WorkloadSize) -> dict[str, Any]:
     """The dataset's settings; what a synthetic one leaves open is that of the data which the model was chosen for."""
     if not getattr(DATASETS.load(config.dataset), "is_synthetic", False):
         return dict(config.data)
@@ -99,7 +99,7 @@ def shaped(config: RunConfig, size: WorkloadSize) -> dict[str, Any]:
     return dict(zip(("channels", "height", "width"), shape, strict=True)) | few | given | config.data
 
 
-def with_classes(config: RunConfig) -> dict[str, Any]:
+def with_classes(config: RunChoices) -> dict[str, Any]:
     """The model's settings, with a head for as many classes as the dataset has, where its settings tell that."""
     classes = known_classes(config)
     if classes is None or "num_classes" not in (MODELS.arguments(config.model) or {}):
@@ -107,7 +107,7 @@ def with_classes(config: RunConfig) -> dict[str, Any]:
     return {**config.model_settings, "num_classes": classes}
 
 
-def known_classes(config: RunConfig) -> int | None:
+def known_classes(config: RunChoices) -> int | None:
     """How many classes the dataset has by its settings; None where only its files tell, or it has none."""
     if "path" in config.data:
         return None

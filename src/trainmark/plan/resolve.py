@@ -1,4 +1,4 @@
-"""Choices from the workload's recipe, a TOML file, flags and --set, merged into one RunConfig; later ones win."""
+"""Choices from the workload's recipe, a TOML file, flags and --set, merged into RunChoices; later ones win."""
 
 import tomllib
 from pathlib import Path
@@ -6,9 +6,9 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from trainmark.plan.explain import Choices, explain
+from trainmark.plan.explain import Source, explain
 from trainmark.plan.parts import check_model_settings, check_target, check_task, shaped, with_classes
-from trainmark.spec.config import RunConfig, with_torch_section
+from trainmark.spec.config import RunChoices, with_torch_section
 from trainmark.spec.errors import ConfigError
 from trainmark.spec.registries import (
     COMMUNICATION,
@@ -31,9 +31,9 @@ BaseModelT = TypeVar("BaseModelT", bound=BaseModel)
 DEFAULTS = {"workload": "image-classification", "size": "tiny"}
 
 
-def read_config_file(path: Path) -> Choices:
+def read_config_file(path: Path) -> Source:
     """The choices in a TOML file."""
-    return Choices(str(path), _read_toml(path))
+    return Source(str(path), _read_toml(path))
 
 
 def read_site_file(path: Path) -> Site:
@@ -42,7 +42,7 @@ def read_site_file(path: Path) -> Site:
     try:
         return Site.model_validate(values)
     except ValidationError as error:
-        raise ConfigError(explain(error.errors(), Site, [Choices(str(path), values)])) from None
+        raise ConfigError(explain(error.errors(), Site, [Source(str(path), values)])) from None
 
 
 def _read_toml(path: Path) -> dict[str, Any]:
@@ -56,7 +56,7 @@ def _read_toml(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path} cannot be read as TOML: {error}. Correct the file and try again.") from None
 
 
-def parse_setting(text: str) -> Choices:
+def parse_setting(text: str) -> Source:
     """The choice in `a.b=c`; c is read as a TOML value, and as plain text where it is none."""
     key, equals, value = text.partition("=")
     parts = key.strip().split(".")
@@ -68,40 +68,40 @@ def parse_setting(text: str) -> Choices:
         parsed = value
     for part in reversed(parts):
         parsed = {part: parsed}
-    return Choices(f"--set {key}", parsed)
+    return Source(f"--set {key}", parsed)
 
 
-def resolve_config(choices: list[Choices]) -> RunConfig:
-    """The RunConfig that follows from all choices, with every name and setting checked."""
+def resolve_config(sources: list[Source]) -> RunChoices:
+    """The choices of all sources, with every name and setting checked."""
     user: dict[str, Any] = {}
-    choices = [_with_names_of_today(choice) for choice in choices]
-    for choice in choices:
-        user = _merge(user, choice.values)
+    sources = [_with_names_of_today(source) for source in sources]
+    for source in sources:
+        user = _merge(user, source.values)
     named = DEFAULTS | {key: user[key] for key in DEFAULTS if key in user}
     if not all(isinstance(name, str) for name in named.values()):
         raise ConfigError(f"workload and size are names, but got {named['workload']!r} and {named['size']!r}.")
     size = find_size(named["workload"], named["size"])
     merged = _merge(_defaults_of(size, user) | named, user)
-    config = validated(RunConfig, merged, choices, ())
+    config = validated(RunChoices, merged, sources, ())
     _check_names(config)
-    check_model_settings(config, choices)
-    settings = validated(DATASETS.load(config.dataset).Settings, shaped(config, size), choices, ("data",))
+    check_model_settings(config, sources)
+    settings = validated(DATASETS.load(config.dataset).Settings, shaped(config, size), sources, ("data",))
     config = config.model_copy(update={"data": _located(settings.model_dump(exclude_none=True))})
     if "num_classes" not in user.get("model_settings", {}):
         config = config.model_copy(update={"model_settings": with_classes(config)})
     check_task(config, size)
-    check_target(config, choices)
+    check_target(config, sources)
     return config
 
 
-def _with_names_of_today(choices: Choices) -> Choices:
-    """The same choices; each source on its own, so that a later one wins whichever name it uses."""
-    if "train" not in choices.values:
-        return choices
+def _with_names_of_today(source: Source) -> Source:
+    """The same settings; each source on its own, so that a later one wins whichever name it uses."""
+    if "train" not in source.values:
+        return source
     try:
-        return Choices(choices.source, {**choices.values, "train": with_torch_section(choices.values["train"])})
+        return Source(source.name, {**source.values, "train": with_torch_section(source.values["train"])})
     except ValueError as error:
-        raise ConfigError(f"{choices.source}: {error}.") from None
+        raise ConfigError(f"{source.name}: {error}.") from None
 
 
 def _defaults_of(size: WorkloadSize, user: dict[str, Any]) -> dict[str, Any]:
@@ -122,7 +122,7 @@ def _defaults_of(size: WorkloadSize, user: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _check_names(config: RunConfig) -> None:
+def _check_names(config: RunChoices) -> None:
     """An unknown name is refused here, before anything starts; "module:attribute" is a plug-in's own code."""
     train = config.train
     for registry, name in (
@@ -155,10 +155,10 @@ def _merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
 
 
 def validated(
-    model: type[BaseModelT], values: dict[str, Any], choices: list[Choices], prefix: tuple[str, ...]
+    model: type[BaseModelT], values: dict[str, Any], sources: list[Source], prefix: tuple[str, ...]
 ) -> BaseModelT:
     """The record that the values make; an error in one line that names the wrong one and where it came from."""
     try:
         return model.model_validate(values)
     except ValidationError as error:
-        raise ConfigError(explain(error.errors(), model, choices, prefix)) from None
+        raise ConfigError(explain(error.errors(), model, sources, prefix)) from None

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from trainmark.spec.config import EnsembleConfig
+from trainmark.spec.config import EnsembleChoices
 from trainmark.spec.errors import PlanError
 from trainmark.spec.site import Site
 
@@ -22,7 +22,7 @@ def default_workers(site: Site) -> int:
     return min(len(group.slots) for group in site.groups)
 
 
-def solve_scale(choice: EnsembleConfig, site: Site) -> Scale:
+def solve_scale(choice: EnsembleChoices, site: Site) -> Scale:
     """M, P and system scale from what was chosen and, for what was not, from the site."""
     members, workers, scale = choice.members, choice.workers, choice.system_scale
     if members is not None and workers is not None:

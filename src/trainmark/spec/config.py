@@ -1,4 +1,9 @@
-"""RunConfig: every choice of one run, resolved: no field is left to be guessed later."""
+"""RunChoices, what a user has chosen for a run, and RunConfig, the same with nothing left open: what its ranks read.
+
+A section's …Choices has fields that may be open (None: the plan chooses); its …Config narrows just these. A RunConfig
+can stand wherever choices are wanted, and mypy finds open choices where a RunConfig is needed. A None that RunConfig
+still allows is a rule of its own, such as `epsilon`: that of the optimizer.
+"""
 
 import math
 from typing import Annotated, Any, Literal
@@ -19,6 +24,12 @@ def plain_value(value: Any) -> Any:
 
 PlainSetting = Annotated[Setting, BeforeValidator(plain_value)]
 
+Count = Annotated[int, Field(ge=1, le=1_000_000)]
+ReaderCount = Annotated[int, Field(ge=0)]
+Compiler = Literal["none", "inductor", "torchscript"]
+MemoryFormat = Literal["channels-last", "contiguous", "onednn"]
+Allocator = Literal["keep", "system", "tcmalloc", "jemalloc"]
+
 
 class Section(BaseModel):
     """A frozen group of settings; keys it does not know are refused."""
@@ -32,24 +43,30 @@ class StrictSection(Section):
     model_config = ConfigDict(strict=True)
 
 
-class EnsembleConfig(StrictSection):
+class EnsembleChoices(StrictSection):
     """How many base models, trained by how many workers each (Eq. 5)."""
 
-    members: int | None = Field(None, ge=1, le=1_000_000, description="base models in the ensemble (M)")
-    workers: int | None = Field(None, ge=1, le=1_000_000, description="workers that train one member together (P)")
-    system_scale: int | None = Field(None, ge=1, le=1_000_000, description="workers in all: members × workers (Eq. 5)")
+    members: Count | None = Field(None, description="base models in the ensemble (M)")
+    workers: Count | None = Field(None, description="workers that train one member together (P)")
+    system_scale: Count | None = Field(None, description="workers in all: members × workers (Eq. 5)")
     bootstrap: Literal["poisson", "multinomial", "none"] = Field(
         "poisson", description="how a member's training samples are drawn"
     )
 
 
-class TorchConfig(StrictSection):
+class EnsembleConfig(EnsembleChoices):
+    """Eq. 5 solved."""
+
+    members: Count
+    workers: Count
+    system_scale: Count
+
+
+class TorchChoices(StrictSection):
     """What only the torch engine has: its compilers, layouts, kernels and savings of memory."""
 
-    compiler: Literal["none", "inductor", "torchscript"] | None = Field(
-        None, description="what compiles the model; default: the device's"
-    )
-    memory_format: Literal["channels-last", "contiguous", "onednn"] | None = Field(
+    compiler: Compiler | None = Field(None, description="what compiles the model; default: the device's")
+    memory_format: MemoryFormat | None = Field(
         None, description="layout of images and convolution weights in memory; default: the model's fastest"
     )
     cuda_graph: bool | None = Field(None, description="replay the whole step as one graph; default: where it can be")
@@ -59,12 +76,20 @@ class TorchConfig(StrictSection):
     int8_scales: Literal["tensor", "channel"] = Field("channel", description="int8: values that share one scale")
 
 
+class TorchConfig(TorchChoices):
+    """Nothing open. The defaults are what versions did that had no such setting yet, so that their runs can be read."""
+
+    compiler: Compiler = "none"
+    memory_format: MemoryFormat = "contiguous"
+    cuda_graph: bool = False
+
+
 def with_torch_section(train: Any) -> Any:
     """Values of the train section; those that earlier versions kept there are moved to the section of torch."""
     section = train.get("torch", {}) if isinstance(train, dict) else None
     if not isinstance(section, dict):
         return train  # refused as what it is
-    moved = {key: train[key] for key in TorchConfig.model_fields if key in train}
+    moved = {key: train[key] for key in TorchChoices.model_fields if key in train}
     for key, value in moved.items():
         if section.get(key, value) != value:
             raise ValueError(
@@ -74,8 +99,8 @@ def with_torch_section(train: Any) -> Any:
     return {**rest, "torch": {**moved, **section}} if moved else train
 
 
-class TrainConfig(StrictSection):
-    """The recipe: how each member is trained. What is None is filled in by the plan, with the device's fastest."""
+class TrainChoices(StrictSection):
+    """The recipe: how each member is trained. What is open is chosen by the plan, as is fastest on the device."""
 
     engine: str = Field("torch", description="name from `trainmark list engines`; the framework that trains")
     epochs: int = Field(ge=1, description="passes over the member's bootstrap")
@@ -131,12 +156,19 @@ class TrainConfig(StrictSection):
     averaging_steps: int = Field(8, ge=1, description="local-sgd: steps between averages")
     powersgd_rank: int = Field(2, ge=1, description="powersgd: rank of the matrices that are sent")
 
-    torch: TorchConfig = TorchConfig()
+    torch: TorchChoices = TorchChoices()
 
     @model_validator(mode="before")
     @classmethod
     def _understand_old_names(cls, values: Any) -> Any:
         return with_torch_section(values)
+
+
+class TrainConfig(TrainChoices):
+    """Nothing open; defaults as those of TorchConfig."""
+
+    precision: str = "fp32"
+    torch: TorchConfig = TorchConfig()
 
 
 class EvaluateConfig(StrictSection):
@@ -149,7 +181,7 @@ class EvaluateConfig(StrictSection):
     out_of_bag: bool = Field(True, description="also predict the samples each member has not seen")
 
 
-class LaunchConfig(StrictSection):
+class LaunchChoices(StrictSection):
     """How the members' jobs are started."""
 
     launcher: str = Field("local", description="name from `trainmark list launchers`")
@@ -157,11 +189,11 @@ class LaunchConfig(StrictSection):
     thread_binding: Literal["none", "close", "spread"] = Field(
         "none", description="how OpenMP places a worker's threads on its cores"
     )
-    allocator: Literal["keep", "system", "tcmalloc", "jemalloc"] | None = Field(
+    allocator: Allocator | None = Field(
         None, description="keep: glibc keeps freed memory (fewer page faults); system: leave it; default: the fastest"
     )
-    loader_workers: int | None = Field(
-        None, ge=0, description="processes per worker that read ahead; 0: it reads itself; default: by its cores"
+    loader_workers: ReaderCount | None = Field(
+        None, description="processes per worker that read ahead; 0: it reads itself; default: by its cores"
     )
     stage: Literal["none", "local"] = Field(
         "none", description="local: copy a member's samples to its nodes' own storage before training"
@@ -187,6 +219,13 @@ class LaunchConfig(StrictSection):
         return self.launcher != "slurm"
 
 
+class LaunchConfig(LaunchChoices):
+    """Nothing open; defaults as those of TorchConfig."""
+
+    allocator: Allocator = "keep"
+    loader_workers: ReaderCount = 0
+
+
 class MeasureConfig(StrictSection):
     """What is measured beside the training itself."""
 
@@ -195,13 +234,13 @@ class MeasureConfig(StrictSection):
     usage_seconds: float = Field(1.0, ge=0, description="time between samples of each node's utilisation; 0: none")
 
 
-class RunConfig(StrictSection):
-    """All choices of one run; stored with its Result and enough to repeat it."""
+class RunChoices(StrictSection):
+    """All choices of one run, merged from recipe, files and flags."""
 
     workload: str = Field(description="name from `trainmark list workloads`")
     size: str = Field(description="size of the workload: tiny, full or another that it has")
     seed: int = Field(1, ge=0, description="seed of bootstrap, initial weights and shuffling")
-    ensemble: EnsembleConfig = EnsembleConfig()
+    ensemble: EnsembleChoices = EnsembleChoices()
     model: str = Field(description="name from `trainmark list models`")
     model_settings: dict[str, PlainSetting] = Field(
         default_factory=dict, description="arguments of the model's builder"
@@ -209,7 +248,15 @@ class RunConfig(StrictSection):
     dataset: str = Field(description="name from `trainmark list datasets`")
     data: dict[str, PlainSetting] = Field(default_factory=dict, description="settings of the dataset")
     quality: str = Field(description="name from `trainmark list qualities`")
-    train: TrainConfig
+    train: TrainChoices
     evaluate: EvaluateConfig
-    launch: LaunchConfig = LaunchConfig()
+    launch: LaunchChoices = LaunchChoices()
     measure: MeasureConfig = MeasureConfig()
+
+
+class RunConfig(RunChoices):
+    """Nothing open: what the ranks of a run read, stored with its Result and enough to repeat it."""
+
+    ensemble: EnsembleConfig
+    train: TrainConfig
+    launch: LaunchConfig = LaunchConfig()

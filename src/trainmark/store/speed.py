@@ -27,7 +27,7 @@ def newest_speed(runs_dir: Path, config: RunConfig) -> StoredSpeed | None:
     return next((speed for speed in found if speed.share is not None), found[0] if found else None)
 
 
-def _speed_of(result: Result, cpu: str, model: str, precision: str | None) -> StoredSpeed | None:
+def _speed_of(result: Result, cpu: str, model: str, precision: str) -> StoredSpeed | None:
     ceiling, share = (result.metrics.get(name) for name in ("ceiling_flops", "flops_share_of_ceiling"))
     cores = result.plan.get("cores_used")
     if ceiling is None or ceiling.value is None or not cores or result.machine.get("cpu") != cpu:

@@ -51,7 +51,7 @@ def sources_of(splits: list[Split | StoredSplit], config: RunConfig) -> list[Kno
     """The source of each split: memory where it fits there, else readers, which the splits share."""
     at_hand = [read_whole(split) if isinstance(split, Split) or _fits(split, config) else split for split in splits]
     stored = [split for split in at_hand if not isinstance(split, Split)]
-    count = config.launch.loader_workers or 0
+    count = config.launch.loader_workers
     readers = Readers(stored, config.train.augmentation, count if stored else 0)
     return [Resident(split) if isinstance(split, Split) else Streamed(split, readers) for split in at_hand]
 

@@ -44,7 +44,7 @@ class TrainingState:
 def build_state(context: RankContext, workers: Peers, sample_shape: tuple[int, ...]) -> TrainingState:
     """Model, optimizer and all that trains them on this rank."""
     config, train, device = context.config, context.config.train, workers.device
-    arithmetic = PRECISIONS.load(_chosen(train.precision))(device, train)
+    arithmetic = PRECISIONS.load(train.precision)(device, train)
     layout = layout_of(train, workers.size)
     replicas = replica_peers(workers, layout)
     communicator = COMMUNICATION.load(train.communication)(_averaging(train.parallel, replicas), train)
@@ -140,8 +140,3 @@ def _with_offloading(arithmetic: Arithmetic, config: RunConfig, attempt: Attempt
         return stack
 
     return replace(arithmetic, forward=forward)
-
-
-def _chosen(name: str | None) -> str:
-    assert name is not None, "the plan has filled it in"
-    return name

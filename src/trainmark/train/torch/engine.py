@@ -124,7 +124,6 @@ class TorchEngine:
         if self._on_gpu:
             torch.cuda.empty_cache()
         config = self._context.config
-        assert config.train.precision is not None
         measured = measure_ceiling(self._device, config.measure.ceiling_seconds, config.train.precision)
         if self._on_gpu:
             torch.cuda.reset_peak_memory_stats()
@@ -139,7 +138,7 @@ class TorchEngine:
         """One update; the loss stays on the device."""
         state = self._state
         if self._step is None:  # not in `build`: a state may have been loaded since
-            self._step = step_of(state, captured=self._context.config.train.torch.cuda_graph is True)
+            self._step = step_of(state, captured=self._context.config.train.torch.cuda_graph)
         self._whole = None
         set_weight_decay(state.optimizer, decay_factor)
         set_rate(state.optimizer, rate, self._context.config.train.momentum_correction)

@@ -25,7 +25,6 @@ def faster_form(model: nn.Module, settings: TrainConfig) -> nn.Module:
 
 def image_layout(settings: TrainConfig) -> torch.memory_format:
     """The order in which images and convolution weights are stored."""
-    assert settings.torch.memory_format is not None, "the plan has filled it in"
     return torch.channels_last if settings.torch.memory_format == "channels-last" else torch.contiguous_format
 
 
