@@ -13,6 +13,7 @@ import torch
 from trainmark.machine.ceilings import measure_ceiling
 from trainmark.spec.files import write_text
 from trainmark.spec.job_record import JobRecord
+from trainmark.spec.machine_events import Ceiling, CeilingStart
 from trainmark.spec.plan import Job, Plan
 from trainmark.spec.run_folder import AttemptFolder, RunFolder
 from trainmark.spec.stored_run import read_choices
@@ -72,8 +73,8 @@ def _measure(record: JobRecord, device: torch.device, log: EventLog, phase: Lite
     assert precision is not None
     if device.type == "cuda":
         torch.cuda.empty_cache()
-    log.write("ceiling_start")
-    log.write("ceiling", phase=phase, **measure_ceiling(device, record.config.measure.ceiling_seconds, precision))
+    log.write(CeilingStart())
+    log.write(Ceiling(phase=phase, **measure_ceiling(device, record.config.measure.ceiling_seconds, precision)))
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats()
 

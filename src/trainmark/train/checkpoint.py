@@ -8,6 +8,7 @@ from typing import IO, Any, NamedTuple
 import torch
 
 from trainmark.spec.config import LaunchConfig
+from trainmark.spec.events import Checkpoint
 from trainmark.spec.files import write_atomically, write_json
 from trainmark.spec.run_folder import AttemptFolder
 from trainmark.train.end_request import EndedEarlyError, EndRequest
@@ -60,7 +61,7 @@ class Checkpoints:
         if trainee.rank == 0:
             # From here on this is the one to resume from.
             write_json(folder.complete, {CHECKSUM: [bytes(row).hex() for row in checksums.tolist()]})
-            self._log.write("checkpoint", epoch=position.epoch, step=position.step)
+            self._log.write(Checkpoint(epoch=position.epoch, step=position.step))
             remove_old_checkpoints(self._attempt)
         barrier()
         if self._request.is_due(position.step):

@@ -11,6 +11,7 @@ from torch import nn
 
 from trainmark.data.batches import KnownBatches
 from trainmark.data.epochs import Order
+from trainmark.spec.events import Evaluation
 from trainmark.spec.files import write_atomically
 from trainmark.train.event_log import EventLog
 from trainmark.train.torch.process_group import gather_rows
@@ -27,7 +28,7 @@ def evaluate(trainee: Trainee, epoch: int, log: EventLog) -> float | None:
         return None
     labels = trainee.eval_batches.labels.cpu().numpy()
     quality: float = trainee.quality.score(predictions, labels)
-    log.write("evaluation", epoch=epoch, quality=quality, evaluation_s=time.perf_counter() - start)
+    log.write(Evaluation(epoch=epoch, quality=quality, evaluation_s=time.perf_counter() - start))
     return quality
 
 

@@ -3,6 +3,7 @@
 import time
 from functools import partial
 
+from trainmark.spec.events import RunStart, RunStop, StartWait
 from trainmark.spec.files import write_json
 from trainmark.spec.job_record import JobRecord
 from trainmark.spec.plan import Rank
@@ -35,17 +36,17 @@ def train_member(
     find = partial(find_checkpoints, record.folder, record.job.member, attempt_number)
     position = resume_from_newest(agree_on_checkpoints(find, rank.rank, store), trainee, record.folder, log)
     if waits_for_start:
-        log.write("start_wait")
+        log.write(StartWait())
         wait_for_go(attempt, rank.rank)
     measure_before(record, device, log)
     barrier()
     began_s = time.monotonic()
-    log.write("run_start", epoch=position.epoch)
+    log.write(RunStart(epoch=position.epoch))
     quality = train(trainee, Checkpoints(attempt, record.config.launch, log, request), log, position)
-    log.write("run_stop", quality=quality)
+    log.write(RunStop(quality=quality))
     training_s = time.monotonic() - began_s
     write_predictions(trainee, attempt.predictions)
-    log.write("memory", **peak_memory(device))
+    log.write(peak_memory(device))
     stop_sampling()
     barrier()
     if rank.rank == 0:

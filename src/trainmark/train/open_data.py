@@ -14,6 +14,7 @@ from trainmark.data.staging.duplicator import StagedSplit
 from trainmark.data.staging.pack import Selection
 from trainmark.data.streaming import StreamedBatches
 from trainmark.spec.config import RunConfig
+from trainmark.spec.events import DataReady
 from trainmark.spec.job_record import JobRecord
 from trainmark.spec.plan import Rank
 from trainmark.spec.registries import DATASETS, TASKS
@@ -43,9 +44,10 @@ def open_data(record: JobRecord, rank: Rank, attempt: AttemptFolder, device: tor
     counts = read_counts(record.folder, record.job.member)
     kind = DATASETS.load(config.dataset)
     dataset = kind(kind.Settings.model_validate(with_folder(config, record.folder.path.parent)))
-    facts = {"dataset": config.dataset, "draws": int(counts.sum())}
+    draws = int(counts.sum())
     if getattr(dataset, "is_synthetic", False):
-        log.write("data_ready", **facts, fingerprint="synthetic", synthetic=True, kept="made up on the device")
+        kept = "made up on the device"
+        log.write(DataReady(dataset=config.dataset, draws=draws, fingerprint="synthetic", synthetic=True, kept=kept))
         made_up = _made_up(config, record.job.member, dataset.sample_shape, dataset.settings.num_classes, device)
         return Data(counts, dataset.sample_shape, made_up, None, None)
     splits = [dataset.load(name) for name in ("train", "eval")]
@@ -55,7 +57,8 @@ def open_data(record: JobRecord, rank: Rank, attempt: AttemptFolder, device: tor
         splits[0] = stage_on_node(splits[0], wanted, record, rank, attempt, log)
     batches = _batches(splits, config, device)
     kept = _kept(batches[0], splits[0])
-    log.write("data_ready", **facts, fingerprint="-".join(fingerprints), synthetic=False, kept=kept)
+    fingerprint = "-".join(fingerprints)
+    log.write(DataReady(dataset=config.dataset, draws=draws, fingerprint=fingerprint, synthetic=False, kept=kept))
     return Data(counts, splits[0].sample_shape, batches[0], batches[0], batches[1])
 
 

@@ -3,14 +3,15 @@
 import os
 import resource
 import socket
-from typing import Any
 
 import torch
 
 from trainmark.machine.allocators import loaded_allocator
 from trainmark.machine.software import recorded_environment
 from trainmark.machine.topology import check_affinity
+from trainmark.spec.events import RankStarted
 from trainmark.spec.job_record import JobRecord
+from trainmark.spec.machine_events import Memory
 from trainmark.spec.plan import Rank
 from trainmark.spec.seeds import weights_seed
 from trainmark.train.event_log import EventLog
@@ -26,23 +27,24 @@ def set_up_process(record: JobRecord, rank: Rank, log: EventLog) -> torch.device
         torch.backends.cudnn.benchmark = True
     torch.ones(2**20).add_(1)  # large enough for all threads, so that they exist when their cores are checked
     log.write(
-        "rank_started",
-        host=socket.gethostname(),
-        pid=os.getpid(),
-        rank=rank.rank,
-        device=torch.cuda.get_device_name() if device.type == "cuda" else "cpu",
-        device_uuid=f"GPU-{torch.cuda.get_device_properties().uuid}" if device.type == "cuda" else None,
-        affinity=check_affinity(rank.cores, threads, torch.get_num_threads()),
-        environment=recorded_environment(),
-        allocator=loaded_allocator(),
-        torch=torch.__version__,
-        torch_isa=torch.backends.cpu.get_cpu_capability(),
+        RankStarted(
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            rank=rank.rank,
+            device=torch.cuda.get_device_name() if device.type == "cuda" else "cpu",
+            device_uuid=f"GPU-{torch.cuda.get_device_properties().uuid}" if device.type == "cuda" else None,
+            affinity=check_affinity(rank.cores, threads, torch.get_num_threads()),
+            environment=recorded_environment(),
+            allocator=loaded_allocator(),
+            torch=str(torch.__version__),
+            torch_isa=torch.backends.cpu.get_cpu_capability(),
+        )
     )
     return device
 
 
-def peak_memory(device: torch.device) -> dict[str, Any]:
+def peak_memory(device: torch.device) -> Memory:
     """The most memory that this rank has held, on the host and on the device."""
     resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     on_device = torch.cuda.max_memory_allocated() if device.type == "cuda" else None
-    return {"resident_bytes": resident, "device_bytes": on_device}
+    return Memory(resident_bytes=resident, device_bytes=on_device)

@@ -11,6 +11,7 @@ import torch
 
 from trainmark.machine.storage import read_when_visible, refresh_nfs_cache
 from trainmark.spec.errors import TrainmarkError
+from trainmark.spec.events import CheckpointDamaged, Resumed
 from trainmark.spec.run_folder import CheckpointFolder, RunFolder
 from trainmark.train.checkpoint import CHECKSUM, Position, read_checksum
 from trainmark.train.end_request import Store
@@ -75,11 +76,11 @@ def resume_from_newest(checkpoints: list[Saved], trainee: Trainee, run: RunFolde
         flags = gather_rows(own, [1] * trainee.workers).flatten().tolist()
         if state is not None and not any(flags):
             position = _load(state, trainee, saved.folder)
-            log.write("resumed", checkpoint=name, epoch=position.epoch, step=position.step)
+            log.write(Resumed(checkpoint=name, epoch=position.epoch, step=position.step))
             return position
         del state  # before the next one is read
         ranks = [rank for rank, is_damaged in enumerate(flags) if is_damaged]
-        log.write("checkpoint_damaged", checkpoint=name, ranks=ranks, reason=damage)
+        log.write(CheckpointDamaged(checkpoint=name, ranks=ranks, reason=damage))
         if trainee.rank == 0:
             sys.stderr.write(f"trainmark: {name} is damaged (rank {', '.join(map(str, ranks))}) and is not used\n")
     return Position()

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from trainmark.spec.errors import TrainmarkError
+from trainmark.spec.events import EpochStart, EpochStop, Steps
 from trainmark.train.event_log import EventLog
 from trainmark.train.torch.traffic import Traffic
 
@@ -43,7 +44,7 @@ class StepRecorder:
 
     def start_epoch(self, epoch: int, step: int) -> None:
         """The clock of the next step starts now."""
-        self._log.write("epoch_start", epoch=epoch, step=step)
+        self._log.write(EpochStart(epoch=epoch, step=step))
         self._epoch, self._first_step = epoch, step
         self._harness_ns = self._epoch_ns = 0
         self._start_clock()
@@ -86,13 +87,14 @@ class StepRecorder:
     def close_epoch(self, samples: int, facts: dict[str, Any]) -> None:
         """The epoch as a whole is written. `samples` are those of all workers; what `facts` say of bytes sent wins."""
         self._log.write(
-            "epoch_stop",
-            epoch=self._epoch,
-            next_step=self._first_step,
-            samples=samples,
-            epoch_s=self._epoch_ns / 1e9,
-            harness_s=self._harness_ns / 1e9,
-            **{**self._traffic.take(), **facts},
+            EpochStop(
+                epoch=self._epoch,
+                next_step=self._first_step,
+                samples=samples,
+                epoch_s=self._epoch_ns / 1e9,
+                harness_s=self._harness_ns / 1e9,
+                **{**self._traffic.take(), **facts},
+            )
         )
 
     def _fetch(self, losses: list[Tensor]) -> list[float]:
@@ -129,13 +131,14 @@ class StepRecorder:
         starts = [self._last_end, *ends[:-1]]
         self._last_end = ends[-1]
         self._log.write(
-            "steps",
-            epoch=self._epoch,
-            first_step=self._first_step,
-            step_s=[round(self._seconds_between(a, b), 9) for a, b in zip(starts, ends, strict=True)],
-            wait_s=[wait / 1e9 for wait in waits],
-            loss=[loss if math.isfinite(loss) else None for loss in losses],
-            learning_rate=rates,
+            Steps(
+                epoch=self._epoch,
+                first_step=self._first_step,
+                step_s=[round(self._seconds_between(a, b), 9) for a, b in zip(starts, ends, strict=True)],
+                wait_s=[wait / 1e9 for wait in waits],
+                loss=[loss if math.isfinite(loss) else None for loss in losses],
+                learning_rate=rates,
+            )
         )
         self._refuse_divergence(losses)
         self._first_step += count

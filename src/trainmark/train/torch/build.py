@@ -9,6 +9,7 @@ from torch import nn
 
 from trainmark.spec.config import RunConfig
 from trainmark.spec.errors import PlanError
+from trainmark.spec.events import EngineReady, ModelReady
 from trainmark.spec.job_record import JobRecord
 from trainmark.spec.layout import global_batch, layout_of
 from trainmark.spec.plan import Rank
@@ -62,8 +63,8 @@ def build_trainee(
     _part_from_other_ranks(config.seed, record.job.member, rank.rank)
     optimizer = OPTIMIZERS.load(train.optimizer)(parallelism.parameters(), train)
     if rank.rank == 0:
-        log.write("model_ready", **count_model(config.model, config.model_settings, data.sample_shape))
-        log.write("engine_ready", **engine_facts(config, workers.size, arithmetic, optimizer))
+        log.write(ModelReady(**count_model(config.model, config.model_settings, data.sample_shape)))
+        log.write(EngineReady(**engine_facts(config, workers.size, arithmetic, optimizer)))
     return Trainee(
         config=config,
         member=record.job.member,
