@@ -11,19 +11,20 @@ from pathlib import Path
 import numpy as np
 
 STEPS = 40
+AFFINITY = {"cores_asked": "0", "cores_allowed": "0", "threads_asked": 1, "threads_running": 1, "verified": True}
 
 
 def events(wall_s: float) -> list[dict[str, object]]:
     """What a member of one epoch of 40 steps of 1 ms would have measured."""
     flops = {"training": 100.0, "operators": {"matrix product": 100.0}}
     return [
-        {"kind": "rank_started", "affinity": {"verified": True}, "host": "", "pid": 0},
+        {"kind": "rank_started", "affinity": AFFINITY, "host": "", "pid": 0},
         {"kind": "data_ready", "fingerprint": "none", "draws": 400},
-        {"kind": "model_ready", "conventions": {"exact": flops, "ai500": flops}},
+        {"kind": "model_ready", "model": "none", "conventions": {"exact": flops, "ai500": flops}},
         {"kind": "run_start", "epoch": 0},
         {"kind": "epoch_start", "epoch": 0},
         {"kind": "steps", "first_step": 0, "step_s": [0.001] * STEPS, "wait_s": [0.0] * STEPS, "loss": [1.0] * STEPS},
-        {"kind": "epoch_stop", "epoch": 0, "epoch_s": 0.04, "samples": 400, "harness_s": 0.0},
+        {"kind": "epoch_stop", "epoch": 0, "next_step": STEPS, "epoch_s": 0.04, "samples": 400, "harness_s": 0.0},
         {"kind": "evaluation", "quality": 0.8, "epoch": 0},
         {"kind": "run_stop", "quality": 0.8},
         {"kind": "memory", "resident_bytes": 1, "device_bytes": None},

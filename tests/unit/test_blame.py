@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+from tests.run_events import as_lines
 from trainmark.launch.blame import explain_failure, explain_mpirun, explain_srun
 from trainmark.spec.run_folder import AttemptFolder
 
@@ -48,7 +49,7 @@ def began(folder: AttemptFolder, *ranks: int, finished: bool = False) -> None:
     """These ranks have events, and no word of their end but a good one."""
     for rank in ranks:
         kinds = ["rank_started", "finished"] if finished else ["rank_started"]
-        folder.rank_events(rank).write_text("".join(json.dumps({"kind": kind}) + "\n" for kind in kinds))
+        folder.rank_events(rank).write_text(as_lines(*({"kind": kind} for kind in kinds)))
 
 
 def test_under_mpirun_a_ranks_own_error_is_the_cause_and_not_the_end_that_mpirun_gave_the_others(

@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 
+from tests.run_events import as_event
 from tests.unit.written_events import written_member, written_run
 from trainmark.collect.measured import Measured, Member
 from trainmark.collect.warnings import find_warnings
+from trainmark.spec.machine_events import Ceiling
 from trainmark.spec.registries import METRICS
 from trainmark.spec.result import Metric
 
@@ -23,8 +25,8 @@ def ceiling(phase: str, flops: list[int], others_s: float = 0.0, **fields: Any) 
 
 
 def with_ceilings(member: Member, *events: dict[str, Any]) -> Member:
-    others = tuple(event for event in member.events[0] if event["kind"] != "ceiling")
-    return replace(member, events=((*events, *others),))
+    others = tuple(event for event in member.events[0] if not isinstance(event, Ceiling))
+    return replace(member, events=((*(as_event(**event) for event in events), *others),))
 
 
 def run_of(*events: dict[str, Any]) -> Measured:

@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 
-from tests.unit.written_events import written_member, written_predictions, written_run
+from tests.unit.written_events import with_facts, written_member, written_predictions, written_run
 from trainmark.collect.compute import compute_metrics
 from trainmark.collect.measured import Measured, Member
 from trainmark.collect.warnings import find_warnings
 from trainmark.spec.registries import METRICS
 from trainmark.spec.result import Metric
+from trainmark.spec.status import MemberState
 
 AFTER_EPOCHS = ("evaluation", "run_stop", "memory")
 
@@ -25,12 +26,10 @@ def detail(metric: Metric) -> dict[str, Any]:
 
 
 def without(member: Member, *kinds: str) -> Member:
-    return replace(
-        member, events=tuple(tuple(e for e in of_rank if e["kind"] not in kinds) for of_rank in member.events)
-    )
+    return replace(member, events=tuple(tuple(e for e in of_rank if e.kind not in kinds) for of_rank in member.events))
 
 
-def training(member: int, state: str = "running", **changes: Any) -> Member:
+def training(member: int, state: MemberState = "running", **changes: Any) -> Member:
     """A member that has trained its epoch, and not been evaluated."""
     return without(written_member(member, state=state, **changes), *AFTER_EPOCHS)
 
@@ -38,11 +37,10 @@ def training(member: int, state: str = "running", **changes: Any) -> Member:
 def within_first_epoch(member: int) -> Member:
     """A member whose 40 steps of 0.1 s were written at 104.5, in an epoch that began at 100 and has not ended."""
     begun = without(written_member(member, state="running"), *AFTER_EPOCHS, "epoch_stop")
-    (events,) = begun.events
-    return replace(begun, events=(tuple({**e, "wall_s": 104.5} if e["kind"] == "steps" else e for e in events),))
+    return with_facts(begun, {"steps": {"wall_s": 104.5}})
 
 
-def silent(member: int, state: str = "failed") -> Member:
+def silent(member: int, state: MemberState = "failed") -> Member:
     """A member that ended before its first event, say in a `setup` line of the site."""
     return replace(written_member(member, state=state), events=((),))
 
@@ -154,8 +152,8 @@ def test_synthetic_runs_miss_no_predictions() -> None:
         raise FileNotFoundError
 
     member = written_member(0)
-    events = tuple({**e, "synthetic": True} if e["kind"] == "data_ready" else e for e in member.events[0])
-    metrics = metrics_of(written_run(replace(member, events=(events,), load_predictions=none)))
+    made_up = with_facts(member, {"data_ready": {"synthetic": True}})
+    metrics = metrics_of(written_run(replace(made_up, load_predictions=none)))
     assert metrics["quality_ensemble"].reason == "not applicable: synthetic data"
 
 

@@ -16,7 +16,7 @@ from trainmark.plan.estimate import estimate_run
 from trainmark.plan.make import make_plan
 from trainmark.plan.resolve import parse_setting, resolve_config
 from trainmark.spec.config import RunConfig
-from trainmark.spec.event import KINDS as EVENT_KINDS
+from trainmark.spec.event_files import KINDS as EVENT_KINDS
 from trainmark.spec.registries import DATASETS, KINDS, METRICS, WORKLOADS
 from trainmark.spec.result import MemberResult, Metric, Result
 from trainmark.spec.site import NodeGroup, Site, Slot

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from trainmark.spec.event import read_events
+from trainmark.spec.event_files import read_events
 from trainmark.spec.files import write_atomically, write_json, write_text
 
 
@@ -47,18 +47,18 @@ def test_files_are_readable_as_the_umask_says(tmp_path: Path) -> None:
 
 def test_a_half_written_last_event_waits_for_its_rest(tmp_path: Path) -> None:
     path = tmp_path / "e.jsonl"
-    path.write_bytes(b'{"kind":"a"}\n{"kind":"b"')
+    path.write_bytes(b'{"kind":"start_wait","wall_s":1}\n{"kind":"finished","wall_s":2')
     events, offset = read_events(path)
-    assert [event["kind"] for event in events] == ["a"]
+    assert [event.kind for event in events] == ["start_wait"]
     with path.open("ab") as file:
         file.write(b"}\n")
-    assert [event["kind"] for event in read_events(path, offset)[0]] == ["b"]
+    assert [event.kind for event in read_events(path, offset)[0]] == ["finished"]
 
 
 def test_a_torn_line_costs_only_itself(tmp_path: Path) -> None:
     path = tmp_path / "e.jsonl"
-    path.write_bytes(b'{"kind":"a"}\n{"ki\x00\xff\n{"kind":"c"}\n')
-    assert [event["kind"] for event in read_events(path)[0]] == ["a", "c"]
+    path.write_bytes(b'{"kind":"start_wait","wall_s":1}\n{"ki\x00\xff\n{"kind":"finished","wall_s":2}\n')
+    assert [event.kind for event in read_events(path)[0]] == ["start_wait", "finished"]
 
 
 def test_a_missing_event_file_is_empty(tmp_path: Path) -> None:

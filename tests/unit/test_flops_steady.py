@@ -1,10 +1,8 @@
 """FLOPS of settled steps beside those of the whole training, and how long to train until they agree."""
 
-from dataclasses import replace
-
 import pytest
 
-from tests.unit.written_events import written_member, written_run
+from tests.unit.written_events import with_facts, written_member, written_run
 from trainmark.collect.measured import Measured
 from trainmark.collect.warnings import find_warnings
 from trainmark.spec.registries import METRICS
@@ -23,8 +21,7 @@ def run_with(first_s: float, epoch_s: float) -> Measured:
         "steps": {"step_s": [first_s] + [0.1] * 39, "wait_s": [0.0] * 40},
         "epoch_stop": {"epoch_s": epoch_s},
     }
-    events = tuple({**event, **told.get(event["kind"], {})} for event in member.events[0])
-    return written_run(replace(member, events=(events,)))
+    return written_run(with_facts(member, told))
 
 
 def warnings_of(measured: Measured) -> list[str]:
@@ -77,6 +74,5 @@ def test_a_run_that_became_slower_says_so() -> None:
     member = written_member(0)
     steps = {"step_s": [0.02] * 16 + [0.1] * 24, "wait_s": [0.0] * 40}
     told = {"steps": steps, "epoch_stop": {"epoch_s": 2.72}}
-    events = tuple({**event, **told.get(event["kind"], {})} for event in member.events[0])
-    (found,) = warnings_of(written_run(replace(member, events=(events,))))
+    (found,) = warnings_of(written_run(with_facts(member, told)))
     assert found.endswith("above those of settled steps: steps became slower")

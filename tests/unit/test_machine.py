@@ -83,9 +83,9 @@ def test_a_remainder_of_cores_stays_idle() -> None:
 
 def test_affinity_is_verified_from_within() -> None:
     allowed = tuple(sorted(os.sched_getaffinity(0)))
-    assert check_affinity(allowed, 1, 1)["verified"]
-    assert not check_affinity(allowed, 1, 2)["verified"]
-    assert not check_affinity((*allowed, 4000), 1, 1)["verified"]
+    assert check_affinity(allowed, 1, 1).verified
+    assert not check_affinity(allowed, 1, 2).verified
+    assert not check_affinity((*allowed, 4000), 1, 1).verified
 
 
 def test_cores_that_do_not_exist_are_refused() -> None:

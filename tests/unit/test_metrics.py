@@ -5,7 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests.run_events import as_event
 from tests.unit.written_events import (
+    with_facts,
     with_staging,
     with_usage,
     written_member,
@@ -69,8 +71,7 @@ def test_operators_of_a_detector_count_its_proposals_too() -> None:
         },
         "epoch_stop": {"images_seen": 10, "proposals_seen": 30},
     }
-    events = tuple({**event, **told.get(event["kind"], {})} for event in member.events[0])
-    detail = metric("flops", written_run(replace(member, events=(events,)))).detail
+    detail = metric("flops", written_run(with_facts(member, told))).detail
     assert detail is not None
     assert detail["training_flop_per_sample"] == {"exact": 121.0}
     assert detail["operators"] == {"exact": {"convolution": 66.0, "matrix product": 55.0}}
@@ -134,8 +135,9 @@ def test_the_interval_of_the_mean_quality_stays_in_the_qualitys_range() -> None:
 
 def test_a_restarted_member_is_told_with_the_epochs_that_its_figures_cover() -> None:
     member = written_member(1, attempts=2)
-    events = tuple({**event, "epoch": 3} if "epoch" in event else event for event in member.events[0])
-    resumed = {"kind": "resumed", "epoch": 3, "step": 120, "wall_s": 90.0}
+    of_epoch = {kind: {"epoch": 3} for kind in ("run_start", "epoch_start", "epoch_stop", "evaluation")}
+    (events,) = with_facts(member, of_epoch).events
+    resumed = as_event(kind="resumed", epoch=3, step=120, wall_s=90.0)
     measured = written_run(written_member(0), replace(member, events=((resumed, *events),)), train={"epochs": 4})
     warnings = find_warnings(measured, {name: metric(name, measured) for name in METRICS}, {"members": []}, {})
     assert [warning for warning in warnings if "restarted" in warning] == [
@@ -330,8 +332,7 @@ def test_staging_before_training_is_in_no_other_time() -> None:
 
 def test_synthetic_data_have_no_quality() -> None:
     member = written_member(0)
-    events = tuple({**e, "synthetic": True} if e["kind"] == "data_ready" else e for e in member.events[0])
-    measured = written_run(replace(member, events=(events,)))
+    measured = written_run(with_facts(member, {"data_ready": {"synthetic": True}}))
     assert "synthetic" in str(metric("quality_ensemble", measured).reason)
     assert "synthetic" in str(metric("vflops", measured).reason)
 
@@ -416,7 +417,8 @@ def test_without_samples_utilisation_says_why(name: str) -> None:
     assert metric(name, switched_off).reason == "not measured: measure.usage_seconds is 0"
     no_file = written_run(written_member(0))
     assert metric(name, no_file).reason == "member 0 left no series of utilisation for each of its nodes"
-    too_late = written_run(with_usage(written_member(0), written_sample(110.0, accelerators=[{"utilisation": 1.0}])))
+    busy = [{"utilisation": 1.0, "memory_bytes": 0, "power_w": None}]
+    too_late = written_run(with_usage(written_member(0), written_sample(110.0, accelerators=busy)))
     assert "of member 0 on node1 falls into its training time" in str(metric(name, too_late).reason)
 
 
@@ -457,9 +459,8 @@ def test_cores_that_others_use_are_warned_of() -> None:
 def test_utilisation_leaves_out_warm_up_where_something_else_is_left() -> None:
     # One epoch from 100 to 104; its first step takes 2 s, as one that compiles, so warm-up ends at 102.
     member = written_member(0)
-    (events,) = member.events
     steps = {"step_s": [2.0] + [0.05] * 39, "wait_s": [0.0] * 40}
-    member = replace(member, events=(tuple({**e, **steps} if e["kind"] == "steps" else e for e in events),))
+    member = with_facts(member, {"steps": steps})
     idle, busy = written_sample(101.0, busy=0.1), written_sample(103.0, busy=0.9)
     for samples, total in ((idle, busy), 0.9), ((idle,), 0.1):
         detail = metric("cpu_utilisation", written_run(with_usage(member, *samples))).detail

@@ -8,9 +8,10 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from tests.run_events import as_event, changed
 from trainmark.report.page import flat_rows, report_page, run_section
 from trainmark.report.plots import MOST_LINES, Curve, Plot, draw_svg, plots_of, thin
-from trainmark.spec.event import Event
+from trainmark.spec.events import Event
 from trainmark.spec.result import MemberResult, Metric, Result, unavailable
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -21,21 +22,16 @@ VOID = {"meta", "br", "img", "link", "input", "hr"}
 def written_events(rates: bool = True, steps: int = 6) -> list[Event]:
     """Two blocks of steps: rates 0.1, 0.2, …; losses 3, 2.5, …; 20 ms a step but for the first; two evaluations."""
     half = steps // 2
-    events: list[Event] = [
-        {
-            "kind": "model_ready",
-            "model": "two-layers",
-            "conventions": {"exact": {"operators": {"mm": 3e6, "conv": 9e6}}},
-        }
-    ]
+    counts = {"training": 12e6, "operators": {"mm": 3e6, "conv": 9e6}}
+    events = [as_event(kind="model_ready", conventions={"exact": counts})]
     for epoch, first in enumerate((0, half)):
         numbers = range(first, first + half)
-        block: Event = {"kind": "steps", "first_step": first, "wait_s": [0.0] * half}
+        block: dict[str, Any] = {"kind": "steps", "first_step": first, "wait_s": [0.0] * half}
         block["step_s"] = [0.09 if n == 0 else 0.02 for n in numbers]
         block["loss"] = [3 - n / 2 for n in numbers]
         if rates:
             block["learning_rate"] = [(n + 1) / 10 for n in numbers]
-        events += [block, {"kind": "evaluation", "epoch": epoch, "quality": 0.25 + epoch / 2}]
+        events += [as_event(**block), as_event(kind="evaluation", epoch=epoch, quality=0.25 + epoch / 2)]
     return events
 
 
@@ -255,7 +251,7 @@ def test_operators_are_those_that_were_measured_where_the_run_has_them() -> None
 
 def test_losses_that_are_no_numbers_are_left_out_and_counted() -> None:
     events = written_events()
-    events[-2]["loss"][-1] = None
+    events[-2] = changed(events[-2], loss=[1.5, 1.0, None])
     plot = plots_of(written_result(), {0: events})[1]
     assert "Left out, as their loss is not finite: 1." in plot.caption
     assert "n = 5 steps" in plot.caption
@@ -301,7 +297,7 @@ def test_members_have_a_colour_and_a_name_each() -> None:
 
 def test_one_very_long_step_puts_the_times_on_a_logarithmic_axis() -> None:
     events = written_events()
-    events[1]["step_s"][0] = 45.0  # a compiler at work
+    events[1] = changed(events[1], step_s=[45.0, 0.02, 0.02])  # a compiler at work
     assert "logarithmic" in plots_of(written_result(), {0: events})[2].caption
     assert "logarithmic" not in plots_of(written_result(), {0: written_events()})[2].caption
 
@@ -343,7 +339,8 @@ def test_the_same_run_gives_the_same_page() -> None:
 def test_hostile_strings_stay_text() -> None:
     failed = MemberResult(member=0, state="failed", attempts=1, seed=0, reason=HOSTILE)
     events = written_events()
-    events[0] |= {"model": HOSTILE, "conventions": {"exact": {"operators": {HOSTILE: 1.0}}}}
+    counts = {"training": 1.0, "operators": {HOSTILE: 1.0}}
+    events[0] = changed(events[0], model=HOSTILE, conventions={"exact": counts})
     result = written_result(
         run_id=HOSTILE,
         workload=HOSTILE,
@@ -369,7 +366,9 @@ def test_hostile_strings_stay_text() -> None:
     assert title.text == HOSTILE
 
 
-@pytest.mark.parametrize("events", [{}, {0: []}, {0: [{"kind": "rank_started"}]}], ids=["none", "empty", "started"])
+@pytest.mark.parametrize(
+    "events", [{}, {0: []}, {0: [as_event(kind="rank_started")]}], ids=["none", "empty", "started"]
+)
 def test_a_run_that_has_measured_nothing_gives_a_page_that_says_its_state(events: dict[int, list[Event]]) -> None:
     waiting = MemberResult(member=0, state="waiting", attempts=0, seed=0)
     metrics = {"flops": unavailable("FLOP/s", "higher", "no member has finished")}

@@ -14,6 +14,7 @@ from trainmark.collect.progress import ProgressReader
 from trainmark.data.datasets.imagenet import Imagenet, ImagenetSettings
 from trainmark.data.staging.pack import Selection
 from trainmark.spec.errors import StorageError
+from trainmark.spec.events import StagingStart, StagingStop
 from trainmark.spec.job_record import JobRecord
 from trainmark.spec.plan import Job, Plan, Rank
 from trainmark.spec.run_folder import RunFolder
@@ -111,8 +112,7 @@ def test_while_samples_are_copied_the_members_state_is_staging(record: JobRecord
     number, attempt = record.new_attempt()
     log = EventLog(attempt.rank_events(0))
     states = [reader.read()[0].state]
-    stop = {"samples": 1, "of_samples": 1, "bytes": 10, "staging_s": 0.1, "reused": False}
-    for kind, fields in {"staging_start": {}, "staging_stop": stop}.items():
-        log.write(kind, **fields)
+    for event in (StagingStart(), StagingStop(samples=1, of_samples=1, bytes=10, staging_s=0.1, reused=False)):
+        log.write(event)
         states.append(reader.read()[0].state)
     assert (number, states) == (1, ["starting", "staging", "starting"])

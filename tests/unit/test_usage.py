@@ -31,8 +31,10 @@ from trainmark.machine.network import (
     read_moved,
 )
 from trainmark.machine.usage import NO_ACCELERATOR, UsageMeter, Watched
-from trainmark.spec.event import read_events
+from trainmark.spec.event_files import read_events
+from trainmark.spec.events import Affinity, RankStarted
 from trainmark.spec.job_record import JobRecord
+from trainmark.spec.machine_events import Usage, UsageStart
 from trainmark.spec.plan import Job, Rank
 from trainmark.spec.run_folder import RunFolder
 from trainmark.spec.site import NodeGroup, Site, Slot
@@ -182,16 +184,19 @@ def test_a_meter_tells_what_this_process_does() -> None:
     began_s = time.monotonic()
     spin(0.5)
     sample = meter.read()
-    assert sample["over_s"] == pytest.approx(time.monotonic() - began_s, abs=0.1)
-    for cpu in (sample["cpu"], sample["node_cpu"]):
-        assert all(0 <= share <= 1 for share in cpu.values())
-        assert sum(cpu.values()) <= 1.001  # rounded to four digits each
-    assert sample["cpu"]["user"] > 0.1 * 0.5 / sample["over_s"] / os.cpu_count()  # type: ignore[operator]
-    assert sample["processes"]["cpu_s"] >= 0.4  # the kernel counts in ticks of 10 ms
-    assert sample["processes"]["resident_bytes"] > 10 * 2**20
-    assert sample["loopback_bytes"] >= 0
-    assert 0 < sample["sampling_s"] < 0.1
-    assert "accelerators" not in sample
+    assert sample.over_s == pytest.approx(time.monotonic() - began_s, abs=0.1)
+    for cpu in (sample.cpu, sample.node_cpu):
+        assert cpu is not None
+        shares = cpu.model_dump().values()
+        assert all(0 <= share <= 1 for share in shares)
+        assert sum(shares) <= 1.001  # rounded to four digits each
+    assert sample.cpu is not None and sample.processes is not None
+    assert sample.cpu.user > 0.1 * 0.5 / sample.over_s / os.cpu_count()  # type: ignore[operator]
+    assert sample.processes.cpu_s >= 0.4  # the kernel counts in ticks of 10 ms
+    assert (sample.processes.resident_bytes or 0) > 10 * 2**20
+    assert sample.loopback_bytes is not None and sample.loopback_bytes >= 0
+    assert sample.sampling_s is not None and 0 < sample.sampling_s < 0.1
+    assert "accelerators" not in sample.facts()
     assert meter.unavailable == {"accelerators": NO_ACCELERATOR}
 
 
@@ -199,7 +204,7 @@ def test_a_meter_tells_what_this_process_does() -> None:
 def test_accelerators_that_are_not_there_are_unavailable_with_the_librarys_words() -> None:
     meter = UsageMeter(Watched((0,), (os.getpid(),), ("GPU-0",)))
     assert meter.unavailable["accelerators"].startswith("NVMLError")
-    assert "accelerators" not in meter.read()
+    assert "accelerators" not in meter.read().facts()
 
 
 @pytest.mark.skipif(not find_accelerators(), reason="this machine has no NVIDIA accelerator")
@@ -208,15 +213,15 @@ def test_accelerators_tell_utilisation_memory_and_power() -> None:
 
     pynvml.nvmlInit()
     uuid = str(pynvml.nvmlDeviceGetUUID(pynvml.nvmlDeviceGetHandleByIndex(0)))
-    (found,) = UsageMeter(Watched((0,), (os.getpid(),), (uuid,))).read()["accelerators"]
-    assert 0 <= found["utilisation"] <= 1
-    assert found["memory_bytes"] > 0
-    assert found["power_w"] is None or found["power_w"] > 0
+    (found,) = UsageMeter(Watched((0,), (os.getpid(),), (uuid,))).read().accelerators or ()
+    assert 0 <= found.utilisation <= 1
+    assert found.memory_bytes > 0
+    assert found.power_w is None or found.power_w > 0
 
 
 def sampler(path: Path, period_s: float = 0.1, watched: Any = None) -> UsageSampler:
     own = Watched(tuple(os.sched_getaffinity(0)), (os.getpid(),))
-    return UsageSampler(path, watched or (lambda: own), period_s, {"node": "here", "ranks": [0]})
+    return UsageSampler(path, watched or (lambda: own), period_s, "here", [0])
 
 
 def test_samples_come_at_their_period_until_the_end(tmp_path: Path) -> None:
@@ -226,14 +231,16 @@ def test_samples_come_at_their_period_until_the_end(tmp_path: Path) -> None:
     time.sleep(0.77)
     sampling.stop()
     lasted_s = time.monotonic() - began_s
-    start, *samples = read_events(tmp_path / "usage-0.jsonl")[0]
-    assert (start["kind"], start["node"], start["ranks"], start["period_s"]) == ("usage_start", "here", [0], 0.1)
-    assert {sample["kind"] for sample in samples} == {"usage"}
+    start, *rest = read_events(tmp_path / "usage-0.jsonl")[0]
+    assert isinstance(start, UsageStart)
+    assert (start.node, start.ranks, start.period_s) == ("here", [0], 0.1)
+    samples = [event for event in rest if isinstance(event, Usage)]
+    assert len(samples) == len(rest)
     # A sample for each tenth of a second and one for the rest, fewer where the machine is slow.
     assert 4 <= len(samples) <= lasted_s / 0.1 + 1
-    times = [sample["monotonic_s"] for sample in samples]
+    times = [sample.monotonic_s for sample in samples]
     assert times == sorted(times)
-    assert lasted_s - 0.5 < sum(sample["over_s"] for sample in samples) <= lasted_s  # all but the start of the thread
+    assert lasted_s - 0.5 < sum(sample.over_s for sample in samples) <= lasted_s  # all but the start of the thread
 
 
 def test_a_series_whose_last_line_is_torn_is_read_up_to_it(tmp_path: Path) -> None:
@@ -269,17 +276,17 @@ def test_a_source_that_fails_is_null_with_its_reason_and_the_others_go_on() -> N
     meter = UsageMeter(Watched((0,), ()))
     meter.interfaces = Interfaces((), (), {"mlx5_0/1": Path("/nowhere")})
     sample = meter.read()
-    assert (sample["network"], sample["loopback_bytes"]) == (None, None)
-    assert sample["unavailable"]["network"].startswith("FileNotFoundError: ")
-    assert sample["cpu"] is None or sample["cpu"]["user"] >= 0  # None: no tick has passed
+    assert (sample.network, sample.loopback_bytes) == (None, None)
+    assert sample.unavailable["network"].startswith("FileNotFoundError: ")
+    assert sample.cpu is None or sample.cpu.user >= 0  # None: no tick has passed
 
 
 def test_ranks_that_proc_does_not_show_make_the_members_own_share_unavailable() -> None:
     gone = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, text=True)
     meter = UsageMeter(Watched((0,), (os.getpid(), int(gone.stdout))))
     sample = meter.read()
-    assert sample["processes"] is None
-    assert sample["unavailable"]["processes"] == (
+    assert sample.processes is None
+    assert sample.unavailable["processes"] == (
         "ProcessLookupError: /proc does not show 1 of the member's 2 rank(s) here"
     )
 
@@ -322,7 +329,8 @@ def test_the_first_rank_of_each_node_samples_it(tmp_path: Path, rank: int, file:
     assert [path.name for path in tmp_path.rglob("*.jsonl")] == ([file] if file else [])
     if file:
         start, *samples = read_events(attempt.events / file)[0]
-        assert (start["node"], start["ranks"]) == (f"node{rank // 2}", [rank, rank + 1])
+        assert isinstance(start, UsageStart)
+        assert (start.node, start.ranks) == (f"node{rank // 2}", [rank, rank + 1])
         assert samples
 
 
@@ -336,8 +344,7 @@ def test_a_period_of_zero_switches_sampling_off(tmp_path: Path) -> None:
 
 def test_cores_processes_and_accelerators_are_those_that_the_ranks_told(tmp_path: Path) -> None:
     attempt = RunFolder(tmp_path).attempt(0, 1)
-    asked = {"cores_asked": "0-1", "threads_asked": 2, "threads_running": 2, "verified": False}
-    told = {"affinity": {**asked, "cores_allowed": "4-5"}, "pid": 77, "device_uuid": "GPU-1"}
-    EventLog(attempt.rank_events(0)).write("rank_started", **told)
+    affinity = Affinity(cores_asked="0-1", cores_allowed="4-5", threads_asked=2, threads_running=2, verified=False)
+    EventLog(attempt.rank_events(0)).write(RankStarted(affinity=affinity, pid=77, device_uuid="GPU-1"))
     # Rank 1 has told nothing yet: its planned core is all that is known.
     assert watched_of(list(RANKS[:2]), attempt) == Watched((1, 4, 5), (77,), ("GPU-1",))

@@ -7,24 +7,25 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from tests.run_events import as_event, changed
 from tests.unit.test_report_page import HOSTILE, SVG, drawn, line_in, structure, written_events, written_result
 from tests.unit.written_events import written_sample
 from trainmark.report.page import report_page, run_section
 from trainmark.report.plots import Plot
 from trainmark.report.utilisation import MOST_POINTS, utilisation_plot
-from trainmark.spec.event import Event
+from trainmark.spec.events import Event
 from trainmark.spec.result import Metric
 
 BLUE, VERMILION, GREEN = "#0072b2", "#d55e00", "#009e73"
-START: Event = {"kind": "usage_start", "cores": "0", "node": "node1"}
+START = as_event(kind="usage_start", node="node1")
 
 
 def series(busy: list[float], **fields: Any) -> list[Event]:
     """A sample a second from 1001 on, of a node with one core."""
-    samples = [written_sample(1001.0 + i, share, **fields) for i, share in enumerate(busy)]
-    for sample, share in zip(samples, busy, strict=True):
-        sample["processes"] = {"cpu_s": share}
-    return [{**START, "wall_s": 1000.0}, *samples]
+    samples = [
+        written_sample(1001.0 + i, share, **{"processes": {"cpu_s": share}, **fields}) for i, share in enumerate(busy)
+    ]
+    return [changed(START, wall_s=1000.0), *samples]
 
 
 def texts(plot: Plot) -> list[str]:
@@ -61,7 +62,7 @@ def test_the_network_is_drawn_in_megabytes_a_second_of_all_interfaces() -> None:
 
 
 def test_accelerators_have_a_line_of_their_own() -> None:
-    gpus = [{"utilisation": 0.9}, {"utilisation": 0.7}]
+    gpus = [{"utilisation": share, "memory_bytes": 0, "power_w": None} for share in (0.9, 0.7)]
     plot = utilisation_plot(written_result(), {0: [series([0.25, 0.5], accelerators=gpus)]}, {})
     assert "GPU" in texts(plot)
     low, high = line_in(plot, BLUE)[0][1], line_in(plot, BLUE)[-1][1]
@@ -72,9 +73,9 @@ def test_accelerators_have_a_line_of_their_own() -> None:
 
 def test_what_lies_outside_of_epochs_is_shaded() -> None:
     epochs: list[Event] = [
-        {"kind": "epoch_start", "epoch": 0, "wall_s": 1001.0},
-        {"kind": "epoch_stop", "epoch": 0, "epoch_s": 1.0},
-        {"kind": "epoch_start", "epoch": 1, "wall_s": 1003.0},  # under way until the end
+        as_event(kind="epoch_start", epoch=0, wall_s=1001.0),
+        as_event(kind="epoch_stop", epoch=0, epoch_s=1.0),
+        as_event(kind="epoch_start", epoch=1, wall_s=1003.0),  # under way until the end
     ]
     plot = utilisation_plot(written_result(), {0: [series([0.5] * 4)]}, {0: epochs})
     left, right = line_in(plot, BLUE)[0][0], line_in(plot, BLUE)[-1][0]
@@ -93,7 +94,7 @@ def test_each_member_has_a_panel_up_to_eight(members: int, panels: int) -> None:
 
 
 def test_the_nodes_of_a_member_have_a_panel_and_a_name_each() -> None:
-    other = [{**START, "node": "node2"}, *series([0.5])[1:]]
+    other = [changed(START, node="node2"), *series([0.5])[1:]]
     plot = utilisation_plot(written_result(), {0: [series([0.5]), other]}, {})
     assert {"member 0, node1", "member 0, node2"} <= set(texts(plot))
 
@@ -132,6 +133,6 @@ def test_the_page_holds_the_figure_with_its_means() -> None:
 
 
 def test_a_hostile_name_of_a_node_stays_text() -> None:
-    named = [{**START, "node": HOSTILE}, *series([0.5])[1:]]
+    named = [changed(START, node=HOSTILE), *series([0.5])[1:]]
     plot = utilisation_plot(written_result(), {0: [named, named]}, {})
     assert f"member 0, {HOSTILE}" in texts(plot)

@@ -6,9 +6,13 @@ from typing import Any
 import numpy as np
 
 from tests.planned import planned_config
+from tests.run_events import as_event, changed
 from trainmark.collect.measured import Measured, Member
 from trainmark.collect.node_usage import NodeUsage
+from trainmark.spec.events import EpochStop
+from trainmark.spec.machine_events import Usage, UsageStart
 from trainmark.spec.plan import Job, Plan, Rank
+from trainmark.spec.status import MemberState
 from trainmark.workloads.quality.top1 import Top1
 
 BATCH = 10
@@ -19,7 +23,7 @@ def written_member(
     member: int,
     start_s: float = 100.0,
     step_s: float = 0.1,
-    state: str = "finished",
+    state: MemberState = "finished",
     quality: float = 0.8,
     lane: int | None = None,
     attempts: int = 1,
@@ -28,9 +32,9 @@ def written_member(
 ) -> Member:
     """A member of one worker: one epoch of 40 steps of `step_s`, 10 samples each; 100 FLOP a sample."""
     epoch_s = STEPS * step_s
-    events = (
-        {"kind": "rank_started", "affinity": {"verified": True}},
-        {"kind": "data_ready", "fingerprint": "abc"},
+    events: tuple[dict[str, Any], ...] = (
+        {"kind": "rank_started"},
+        {"kind": "data_ready"},
         {
             "kind": "model_ready",
             "conventions": {
@@ -47,7 +51,6 @@ def written_member(
         {"kind": "run_stop", "wall_s": start_s + epoch_s + 1},
         {"kind": "memory", "wall_s": start_s + epoch_s + 2, "resident_bytes": 1000 + member, "device_bytes": None},
     )
-    events = tuple({"wall_s": start_s - 5, **event} for event in events)
     place = Rank(0, "node1", 0, (member,), None)
     return Member(
         job=Job(member, member if lane is None else lane, (place,)),
@@ -55,7 +58,7 @@ def written_member(
         state=state,
         reason=None if state == "finished" else "a reason",
         exit=None,
-        events=(events,),
+        events=(tuple(as_event(**{"wall_s": start_s - 5, **event}) for event in events),),
         load_predictions=lambda: predictions or written_predictions(),
     )
 
@@ -65,24 +68,29 @@ def written_pair(member: int, *facts: dict[str, Any]) -> Member:
     alone = written_member(member)
     (events,) = alone.events
     of_ranks = tuple(
-        tuple({**event, **told} if event["kind"] == "epoch_stop" else event for event in events) for told in facts
+        tuple(changed(event, **told) if isinstance(event, EpochStop) else event for event in events) for told in facts
     )
     ranks = tuple(Rank(rank, "node1", rank, (rank,), None) for rank in range(len(facts)))
     return replace(alone, job=Job(member, member, ranks), events=of_ranks)
 
 
+def with_facts(member: Member, facts: dict[str, dict[str, Any]]) -> Member:
+    """The member, with other fields in the events of rank 0, by their kind."""
+    events = tuple(changed(event, **facts.get(event.kind, {})) for event in member.events[0])
+    return replace(member, events=(events,))
+
+
 def with_staging(member: Member, *stops: dict[str, Any]) -> Member:
     """The member, with what the first rank of each of its nodes staged before the training."""
     known = {"kind": "staging_stop", "wall_s": 90.0, "of_samples": 100, "replaced": None, "folder": "/local/pack"}
-    events = tuple((*of_rank, {**known, **stop}) for of_rank, stop in zip(member.events, stops, strict=True))
+    events = tuple((*of_rank, as_event(**known, **stop)) for of_rank, stop in zip(member.events, stops, strict=True))
     return replace(member, events=events)
 
 
-def written_sample(wall_s: float, busy: float = 0.5, over_s: float = 1.0, **fields: Any) -> dict[str, Any]:
+def written_sample(wall_s: float, busy: float = 0.5, over_s: float = 1.0, **fields: Any) -> Usage:
     """What was used in the `over_s` before `wall_s`: the system a tenth, I/O and the hypervisor 1 % each."""
     cpu = {"user": busy - 0.1, "system": 0.1, "iowait": 0.01, "steal": 0.01}
-    return {
-        "kind": "usage",
+    facts = {
         "wall_s": wall_s,
         "over_s": over_s,
         "cpu": cpu,
@@ -90,13 +98,13 @@ def written_sample(wall_s: float, busy: float = 0.5, over_s: float = 1.0, **fiel
         "processes": {"cpu_s": 0.25 * over_s, "resident_bytes": 1000, "processes": 1},
         "network": {"eth0": {"received": 3000, "sent": 1000}, "ib0/1": {"received": 0, "sent": 6000}},
         "loopback_bytes": 500,
-        **fields,
     }
+    return Usage.model_validate({**facts, **fields})
 
 
-def with_usage(member: Member, *samples: dict[str, Any], cores: str = "0", **start: Any) -> Member:
+def with_usage(member: Member, *samples: Usage, cores: str = "0", **start: Any) -> Member:
     """The member with a series of one node."""
-    facts = {"kind": "usage_start", "cores": cores, "interfaces": ["eth0", "ib0/1"], "accelerators": [], **start}
+    facts = UsageStart.model_validate({"interfaces": ["eth0", "ib0/1"], "accelerators": [], **start, "cores": cores})
     usage = NodeUsage("node1", 0, "events/0000/attempt-1/usage-0.jsonl", facts, samples)
     return replace(member, load_usage=lambda: (usage,))
 

@@ -66,7 +66,7 @@ def _section(folder: "RunFolder") -> "RunSection":
     from trainmark.collect.build import build_result
     from trainmark.launch.launcher import ask_queue
     from trainmark.report.page import run_section
-    from trainmark.spec.event import read_events
+    from trainmark.spec.event_files import read_events
     from trainmark.spec.plan import plan_from_json
     from trainmark.store.runs import read_result
 

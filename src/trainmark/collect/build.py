@@ -11,6 +11,7 @@ from trainmark.collect.member_state import Outlook
 from trainmark.collect.warnings import find_warnings
 from trainmark.machine.claims import is_being_worked_on
 from trainmark.spec.config import RunConfig
+from trainmark.spec.events import DataReady, EngineReady, EpochStop, ModelReady, RankStarted
 from trainmark.spec.layout import global_batch, layout_of, samples_per_replica
 from trainmark.spec.plan import plan_as_json
 from trainmark.spec.registries import METRICS, QUALITIES
@@ -116,8 +117,8 @@ def _flop_per_sample(measured: Measured, metrics: dict[str, Metric]) -> dict[str
     if (flops := metrics["flops"].detail) is not None:
         return dict(flops["training_flop_per_sample"])
     for member in measured.members:
-        if ready := member.one("model_ready"):
-            return {name: count["training"] for name, count in ready["conventions"].items()}
+        if ready := member.one(ModelReady):
+            return {name: count.training for name, count in ready.conventions.items()}
     return None
 
 
@@ -150,30 +151,29 @@ def _member_result(measured: Measured, member: Member) -> MemberResult:
 def _epochs_done(measured: Measured, member: Member) -> int:
     if not member.is_whole:  # its completion record says that it trained all of them
         return measured.config.train.epochs
-    return max((event["epoch"] + 1 for event in member.all_of("epoch_stop")), default=0)
+    return max((event.epoch + 1 for event in member.all_of(EpochStop)), default=0)
 
 
 def _software_of_ranks(measured: Measured) -> dict[str, Any]:
     """What the ranks themselves said: torch's own version, instruction set, allocator and thread settings."""
     for member in measured.members:
-        if started := member.one("rank_started"):
-            names = ("torch", "torch_isa", "device", "environment", "allocator")
-            return {name: started.get(name) for name in names}
+        if started := member.one(RankStarted):
+            return started.of_software()
     return {}
 
 
 def _engine(measured: Measured) -> dict[str, Any]:
     """Which options of the training engine were on, as the first member's rank 0 said."""
     for member in measured.members:
-        if ready := member.one("engine_ready"):
-            return {name: value for name, value in ready.items() if name not in ("kind", "wall_s", "monotonic_s")}
+        if ready := member.one(EngineReady):
+            return ready.options()
     return {}
 
 
 def _fingerprint(measured: Measured) -> str | None:
     for member in measured.members:
-        if ready := member.one("data_ready"):
-            return str(ready["fingerprint"])
+        if ready := member.one(DataReady):
+            return ready.fingerprint
     return None
 
 

@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 from trainmark.collect.measured import Measured, Member
 from trainmark.machine.cpu_usage import resolution_s
-from trainmark.spec.event import Event
+from trainmark.spec.events import RankStarted
+from trainmark.spec.machine_events import Ceiling, CeilingRound
 from trainmark.spec.plan import Plan
 
 # Cores' worth of others' work that make a ceiling doubtful: kernels wait for the slowest core, so one burdened core is
@@ -53,7 +54,7 @@ def read_measurements(measured: Measured) -> dict[tuple[int, int], list[Measurem
     shared = SHARED if len(cores) > len(set(cores)) else None
     for member in measured.members:
         for rank in member.job.ranks:
-            for event in member.all_of("ceiling", rank.rank):
+            for event in member.all_of(Ceiling, rank.rank):
                 unwatched = _unwatched(member, rank.rank, event) or shared
                 found[member.job.lane, rank.rank].append(_measurement(member, rank.rank, event, unwatched))
     return found
@@ -64,31 +65,32 @@ def cores_in_use(plan: Plan) -> list[tuple[str, int]]:
     return [(rank.node, core) for job in plan.first_jobs for rank in job.ranks for core in rank.cores]
 
 
-def _unwatched(member: Member, rank: int, event: Event) -> str | None:
+def _unwatched(member: Member, rank: int, event: Ceiling) -> str | None:
     """Why nothing is known of others' load; events of earlier versions say nothing of it."""
-    if "rounds" not in event:
+    if event.rounds is None:
         return "the events are older than this check"
-    started = member.one("rank_started", rank)
-    if started is not None and not started["affinity"]["verified"]:
+    started = member.one(RankStarted, rank)
+    if started is not None and not started.affinity.verified:
         return UNPINNED
-    return None if event["unwatched"] is None else str(event["unwatched"])
+    return event.unwatched
 
 
-def _measurement(member: Member, rank: int, event: Event, unwatched: str | None) -> Measurement:
-    rounds = event.get("rounds", [{"flops": event["flops"]}])
+def _measurement(member: Member, rank: int, event: Ceiling, unwatched: str | None) -> Measurement:
+    rounds = event.rounds or []
     if unwatched is not None:
-        judged = [Round(each["flops"], None, False) for each in rounds]
+        flops = [event.flops] if event.rounds is None else [each.flops for each in rounds]
+        judged = [Round(each, None, False) for each in flops]
     else:
-        whole_s = sum(each["over_s"] for each in rounds), sum(each["others_s"] for each in rounds)
-        judged = [_judge(each, whole_s, event["cores"], event["clock_tick_s"]) for each in rounds]
-    return Measurement(member.job.member, rank, event.get("phase", "before"), event["kernel"], tuple(judged), unwatched)
+        whole_s = sum(each.over_s for each in rounds), sum(each.others_s or 0.0 for each in rounds)
+        judged = [_judge(each, whole_s, event.cores, event.clock_tick_s) for each in rounds]
+    return Measurement(member.job.member, rank, event.phase, event.kernel, tuple(judged), unwatched)
 
 
-def _judge(one: Event, whole_s: tuple[float, float], num_cores: int, tick_s: float) -> Round:
+def _judge(one: CeilingRound, whole_s: tuple[float, float], num_cores: int, tick_s: float) -> Round:
     """A round by its own load, or by that of the whole measurement where clock ticks are too coarse for a round."""
     limit, least_s = most_of_others(num_cores), resolution_s(num_cores, tick_s)
-    over_s, others_s = (one["over_s"], one["others_s"]) if limit * one["over_s"] >= least_s else whole_s
-    return Round(one["flops"], others_s / over_s, others_s > max(limit * over_s, least_s))
+    over_s, others_s = (one.over_s, one.others_s or 0.0) if limit * one.over_s >= least_s else whole_s
+    return Round(one.flops, others_s / over_s, others_s > max(limit * over_s, least_s))
 
 
 def most_of_others(num_cores: int) -> float:

@@ -5,13 +5,25 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from trainmark.spec.event import Event, read_event_file
+from trainmark.spec.event_files import first_of, name_of, read_event_file
+from trainmark.spec.events import (
+    DataReady,
+    EpochStart,
+    EpochStop,
+    Event,
+    ModelReady,
+    RankStarted,
+    RunStart,
+    RunStop,
+    Steps,
+)
 from trainmark.spec.files import read_json
+from trainmark.spec.machine_events import Memory
 from trainmark.spec.run_folder import RunFolder
 from trainmark.spec.units import counted
 
-OF_EVERY_RANK = ("rank_started", "run_start", "run_stop", "memory")
-OF_RANK_0 = ("data_ready", "model_ready", "epoch_start", "steps", "epoch_stop")
+OF_EVERY_RANK = (RankStarted, RunStart, RunStop, Memory)
+OF_RANK_0 = (DataReady, ModelReady, EpochStart, Steps, EpochStop)
 MOST_LINES_NAMED = 3
 
 Problem = str | None
@@ -59,24 +71,23 @@ def read_rank(folder: RunFolder, path: Path, *, is_over: bool) -> tuple[tuple[Ev
 
 def gap_in(events: tuple[Event, ...], rank: int, epochs: int) -> Problem:
     """What is missing among the events of a rank that was trained to the end; None where nothing is."""
-    kinds = {event["kind"] for event in events}
-    expected = OF_EVERY_RANK if rank else (*OF_EVERY_RANK, *OF_RANK_0)
-    if missing := [kind for kind in expected if kind not in kinds]:
+    expected: tuple[type[Event], ...] = OF_EVERY_RANK if rank else (*OF_EVERY_RANK, *OF_RANK_0)
+    if missing := [name_of(kind) for kind in expected if first_of(kind, events) is None]:
         return f"holds no {', '.join(missing)}"
     step: int | None = None
     for event in events:
-        if event["kind"] == "epoch_start":
-            step = event.get("step") if step is None else step
-        elif event["kind"] == "steps":
-            if step is not None and event["first_step"] < step:
-                return f"repeats steps from {event['first_step']} on"
-            if step is not None and event["first_step"] > step:
-                return f"lacks steps {step} to {event['first_step'] - 1}"
-            step = event["first_step"] + len(event["step_s"])
-        elif event["kind"] == "epoch_stop" and step is not None and event["next_step"] != step:
-            return f"lacks steps {step} to {event['next_step'] - 1}"
-    started = {event["epoch"] for event in events if event["kind"] == "epoch_start"}
-    ended = {event["epoch"] for event in events if event["kind"] == "epoch_stop"}
+        if isinstance(event, EpochStart):
+            step = event.step if step is None else step
+        elif isinstance(event, Steps):
+            if step is not None and event.first_step < step:
+                return f"repeats steps from {event.first_step} on"
+            if step is not None and event.first_step > step:
+                return f"lacks steps {step} to {event.first_step - 1}"
+            step = event.first_step + len(event.step_s)
+        elif isinstance(event, EpochStop) and step is not None and event.next_step != step:
+            return f"lacks steps {step} to {event.next_step - 1}"
+    started = {event.epoch for event in events if isinstance(event, EpochStart)}
+    ended = {event.epoch for event in events if isinstance(event, EpochStop)}
     if started != ended or (ended and max(ended) + 1 != epochs):
         return f"lacks the beginning or the end of an epoch of {epochs}"
     return None

@@ -15,11 +15,23 @@ from trainmark.collect.predictions import Predictions, load_predictions, problem
 from trainmark.collect.statistics import union_length
 from trainmark.collect.steady_state import SteadyState, find_steady_state
 from trainmark.spec.config import RunConfig
-from trainmark.spec.event import Event
+from trainmark.spec.event_files import E
+from trainmark.spec.events import (
+    DataReady,
+    EpochStart,
+    EpochStop,
+    Evaluation,
+    Event,
+    ModelReady,
+    Resumed,
+    SampleFlops,
+    Steps,
+)
 from trainmark.spec.failures import first_error
 from trainmark.spec.plan import Job, Plan
 from trainmark.spec.registries import DATASETS
 from trainmark.spec.run_folder import AttemptFolder, RunFolder
+from trainmark.spec.status import MemberState
 
 EXIT = {"state": str}
 DONE = {"member": int}
@@ -44,7 +56,7 @@ class Member:
 
     job: Job
     attempts: int
-    state: str
+    state: MemberState
     reason: str | None
     exit: dict[str, Any] | None
     events: tuple[tuple[Event, ...], ...]
@@ -55,59 +67,53 @@ class Member:
     final_quality: float | None = None  # by its completion record
     predictions_file: str = "predictions.npz"
 
-    def all_of(self, kind: str, rank: int = 0) -> list[Event]:
+    def all_of(self, kind: type[E], rank: int = 0) -> list[E]:
         """A rank's events of one kind."""
-        return [event for event in self.events[rank] if event["kind"] == kind] if self.events else []
+        return [event for event in self.events[rank] if isinstance(event, kind)] if self.events else []
 
-    def one(self, kind: str, rank: int = 0) -> Event | None:
+    def one(self, kind: type[E], rank: int = 0) -> E | None:
         """A rank's newest event of one kind."""
         return next(reversed(self.all_of(kind, rank)), None)
 
-    def of_all_ranks(self, kind: str) -> list[Event]:
+    def of_all_ranks(self, kind: type[E]) -> list[E]:
         """Every rank's events of one kind, rank after rank."""
         return [event for rank in self.job.ranks for event in self.all_of(kind, rank.rank)]
 
     @property
     def last_event_s(self) -> float | None:
         """When the member was last heard of; None if it failed before its first event."""
-        return max((float(event["wall_s"]) for of_rank in self.events for event in of_rank), default=None)
+        return max((event.wall_s for of_rank in self.events for event in of_rank), default=None)
 
     @cached_property
     def was_restarted(self) -> bool:
         """Whether the counted attempt went on from an earlier one's checkpoint."""
-        return bool(self.all_of("resumed"))
+        return bool(self.all_of(Resumed))
 
     @cached_property
     def epochs(self) -> list[Epoch]:
         """The epochs that the counted attempt trained to their end."""
-        starts = {event["epoch"]: event["wall_s"] for event in self.all_of("epoch_start")}
+        starts = {event.epoch: event.wall_s for event in self.all_of(EpochStart)}
         return [
-            Epoch(
-                stop["epoch"],
-                starts[stop["epoch"]],
-                stop["epoch_s"],
-                stop["samples"],
-                stop["harness_s"],
-            )
-            for stop in self.all_of("epoch_stop")
-            if stop["epoch"] in starts
+            Epoch(stop.epoch, starts[stop.epoch], stop.epoch_s, stop.samples, stop.harness_s)
+            for stop in self.all_of(EpochStop)
+            if stop.epoch in starts
         ]
 
     def training_spans(self, rank: int) -> list[tuple[float, float]]:
         """When a rank was inside an epoch, by its own wall clock."""
-        starts = {event["epoch"]: event["wall_s"] for event in self.all_of("epoch_start", rank)}
-        stops = self.all_of("epoch_stop", rank)
-        ended = [(starts[stop["epoch"]], stop["epoch_s"]) for stop in stops if stop["epoch"] in starts]
+        starts = {event.epoch: event.wall_s for event in self.all_of(EpochStart, rank)}
+        stops = self.all_of(EpochStop, rank)
+        ended = [(starts[stop.epoch], stop.epoch_s) for stop in stops if stop.epoch in starts]
         spans = [(start_s, start_s + epoch_s) for start_s, epoch_s in ended]
         return [*spans, *self._open_span(rank)]
 
     def _open_span(self, rank: int) -> list[tuple[float, float]]:
         """From the beginning of an epoch that has not ended to its newest steps; none of a member that has finished."""
-        begun, blocks = self.one("epoch_start", rank), self.one("steps", rank)
-        ended = {stop["epoch"] for stop in self.all_of("epoch_stop", rank)}
-        if begun is None or blocks is None or begun["epoch"] in ended or blocks["wall_s"] < begun["wall_s"]:
+        begun, blocks = self.one(EpochStart, rank), self.one(Steps, rank)
+        ended = {stop.epoch for stop in self.all_of(EpochStop, rank)}
+        if begun is None or blocks is None or begun.epoch in ended or blocks.wall_s < begun.wall_s:
             return []
-        return [(begun["wall_s"], blocks["wall_s"])]
+        return [(begun.wall_s, blocks.wall_s)]
 
     @cached_property
     def warmup_s(self) -> float:
@@ -133,49 +139,42 @@ class Member:
     @cached_property
     def step_s(self) -> NDArray[np.float64]:
         """The duration of every step of rank 0."""
-        return self._series("step_s")
+        return np.array([value for block in self.all_of(Steps) for value in block.step_s], dtype=np.float64)
 
     @cached_property
     def wait_s(self) -> NDArray[np.float64]:
         """How long every step of rank 0 waited for its batch."""
-        return self._series("wait_s")
-
-    def _series(self, name: str) -> NDArray[np.float64]:
-        return np.array([value for block in self.all_of("steps") for value in block[name]], dtype=np.float64)
+        return np.array([value for block in self.all_of(Steps) for value in block.wait_s], dtype=np.float64)
 
     @cached_property
     def steady(self) -> SteadyState:
         """Where this member's warm-up ends."""
         return find_steady_state(self.step_s)
 
-    def flop_counts(self) -> dict[str, dict[str, Any]]:
+    def flop_counts(self) -> dict[str, SampleFlops]:
         """The FLOP counts of the member's model, by convention."""
-        event = self.one("model_ready")
+        event = self.one(ModelReady)
         if event is None:
             raise LookupError(f"member {self.job.member} has recorded no model")
-        counts: dict[str, dict[str, Any]] = event["conventions"]
-        return counts
+        return event.conventions
 
     @cached_property
     def proposals_per_image(self) -> float:
         """How many proposals of a detector were classified in training, per image; 0 for models that make none."""
-        epochs = [stop for stop in self.of_all_ranks("epoch_stop") if stop.get("images_seen")]
-        images = sum(stop["images_seen"] for stop in epochs)
-        return sum(stop["proposals_seen"] for stop in epochs) / images if images else 0.0
+        epochs = [stop for stop in self.of_all_ranks(EpochStop) if stop.images_seen]
+        images = sum(stop.images_seen or 0 for stop in epochs)
+        return sum(stop.proposals_seen or 0 for stop in epochs) / images if images else 0.0
 
     def training_flop_per_sample(self) -> dict[str, float]:
         """By convention; a detector's proposals are counted as often as training made them."""
-        return {
-            name: count["training"] + self.proposals_per_image * count.get("per_proposal", {}).get("training", 0.0)
-            for name, count in self.flop_counts().items()
-        }
+        return {name: count.training_with(self.proposals_per_image) for name, count in self.flop_counts().items()}
 
     def quality(self) -> float | None:
         """The newest evaluation's quality; where events are gone, that of the completion record."""
         if not self.is_whole:
             return self.final_quality
-        event = self.one("evaluation")
-        return None if event is None else float(event["quality"])
+        event = self.one(Evaluation)
+        return None if event is None else event.quality
 
 
 @dataclass(frozen=True)
@@ -212,10 +211,10 @@ class Measured:
     @property
     def is_synthetic(self) -> bool:
         """Whether the data were made up, so that there is no quality to speak of."""
-        ready = [event for member in self.members if (event := member.one("data_ready"))]
+        ready = [event for member in self.members if (event := member.one(DataReady))]
         if not ready:  # no member has said so yet, or their events are gone
             return bool(getattr(DATASETS.load(self.config.dataset), "is_synthetic", False))
-        return any(event.get("synthetic", False) for event in ready)
+        return any(event.synthetic for event in ready)
 
     @property
     def is_over(self) -> bool:
@@ -262,7 +261,7 @@ def _read_member(folder: RunFolder, config: RunConfig, job: Job, outlook: Outloo
 
 
 def _read_ranks(
-    folder: RunFolder, attempt: AttemptFolder, job: Job, epochs: int, state: str
+    folder: RunFolder, attempt: AttemptFolder, job: Job, epochs: int, state: MemberState
 ) -> tuple[tuple[tuple[Event, ...], ...], list[str]]:
     """The events of each rank, and what is wrong with them: a member that did not finish may well lack some."""
     of_ranks, problems = [], []

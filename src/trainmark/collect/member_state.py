@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from trainmark.spec.run_folder import AttemptFolder
-from trainmark.spec.status import QueueState
+from trainmark.spec.status import MemberState, QueueState
 
 
 class Outlook(NamedTuple):
@@ -21,15 +21,15 @@ def member_state(
     exit_record: dict[str, Any] | None,
     error: str | None,
     outlook: Outlook,
-) -> tuple[str, str | None]:
+) -> tuple[MemberState, str | None]:
     """The state, and its reason if that is no good one; `error` is what the rank that failed first failed with."""
     if attempt.done.exists():
         return "finished", None
     if attempts == 0:
         return "waiting", None
     if exit_record is not None:
-        state = "stopped" if exit_record.get("state") == "stopped" else "failed"
-        return state, str(exit_record.get("reason") or "ended without a completion record")
+        reason = str(exit_record.get("reason") or "ended without a completion record")
+        return ("stopped" if exit_record.get("state") == "stopped" else "failed"), reason
     job = (outlook.queue or {}).get(member)
     if job is not None and job.was_cancelled:  # its ranks only say that they were stopped
         return "stopped", f"its job {job.job_id} was cancelled"
@@ -38,7 +38,7 @@ def member_state(
     return _without_record(job, outlook)
 
 
-def _without_record(job: QueueState | None, outlook: Outlook) -> tuple[str, str | None]:
+def _without_record(job: QueueState | None, outlook: Outlook) -> tuple[MemberState, str | None]:
     """The state of a member without a record of its end."""
     if job is not None and job.is_going_on:
         return ("queued" if job.is_waiting else "running"), None

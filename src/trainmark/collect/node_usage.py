@@ -3,7 +3,8 @@
 from typing import NamedTuple
 
 from trainmark.collect.damage import Problem, read_rank
-from trainmark.spec.event import Event
+from trainmark.spec.event_files import first_of
+from trainmark.spec.machine_events import Usage, UsageStart
 from trainmark.spec.plan import Job
 from trainmark.spec.run_folder import AttemptFolder, RunFolder
 
@@ -14,8 +15,8 @@ class NodeUsage(NamedTuple):
     node: str
     rank: int
     file: str
-    start: Event
-    samples: tuple[Event, ...]
+    start: UsageStart
+    samples: tuple[Usage, ...]
     problem: Problem = None
 
 
@@ -25,9 +26,9 @@ def read_usage(folder: RunFolder, attempt: AttemptFolder, job: Job, *, is_over: 
     for number, node in enumerate(job.nodes):
         path = attempt.usage(number)
         events, problem = read_rank(folder, path, is_over=is_over)
-        start = next((event for event in events if event["kind"] == "usage_start"), None)
+        start = first_of(UsageStart, events)
         if start is not None:
             rank = next(rank.rank for rank in job.ranks if rank.node == node)
-            samples = tuple(event for event in events if event["kind"] == "usage")
+            samples = tuple(event for event in events if isinstance(event, Usage))
             found.append(NodeUsage(node, rank, folder.name_of(path), start, samples, problem))
     return tuple(found)

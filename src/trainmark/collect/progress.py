@@ -10,27 +10,42 @@ from trainmark.collect.damage import read_record
 from trainmark.collect.member_state import Outlook, member_state
 from trainmark.machine.claims import is_being_worked_on
 from trainmark.spec.config import RunConfig
-from trainmark.spec.event import Event, read_events
+from trainmark.spec.event_files import read_events
+from trainmark.spec.events import (
+    DataReady,
+    EpochStop,
+    Evaluation,
+    Event,
+    Failed,
+    RankStarted,
+    RunStart,
+    RunStop,
+    StagingStart,
+    StagingStop,
+    StartWait,
+    Steps,
+)
 from trainmark.spec.failures import first_error
 from trainmark.spec.layout import global_batch
+from trainmark.spec.machine_events import Ceiling, CeilingStart
 from trainmark.spec.plan import Job, Plan
 from trainmark.spec.run_folder import RunFolder
 from trainmark.spec.status import GOING_ON, MemberProgress, QueueState
 from trainmark.spec.stored_run import read_choices
 
 # What a rank is at after each of these events, until the next one.
-PHASES = {
-    "rank_started": "opening data",
-    "staging_stop": "opening data",
-    "data_ready": "building model",
-    "start_wait": "at start barrier",
-    "ceiling_start": "measuring ceiling",
-    "ceiling": "waiting for workers",
-    "run_start": "warming up",
-    "staging_start": "",
-    "steps": "",
-    "run_stop": "",
-    "failed": "",
+PHASES: dict[type[Event], str] = {
+    RankStarted: "opening data",
+    StagingStop: "opening data",
+    DataReady: "building model",
+    StartWait: "at start barrier",
+    CeilingStart: "measuring ceiling",
+    Ceiling: "waiting for workers",
+    RunStart: "warming up",
+    StagingStart: "",
+    Steps: "",
+    RunStop: "",
+    Failed: "",
 }
 
 
@@ -66,7 +81,7 @@ class ProgressReader:
         if not events and now.state == "starting" and not now.phase and attempt.rank_events(0).exists():
             now = replace(now, phase="loading torch")  # rank 0 opens its file of events first
         for event in events:
-            now = replace(now, phase=PHASES.get(event["kind"], now.phase), **self._changes(event, job))
+            now = replace(now, phase=PHASES.get(type(event), now.phase), **self._changes(event, job))
         if attempt.done.exists():
             return replace(now, state="finished", phase="", seconds_left=0.0)
         if not attempt.exit.exists():
@@ -77,36 +92,40 @@ class ProgressReader:
         return replace(now, state=state, phase="", seconds_left=None)
 
     def _changes(self, event: Event, job: Job) -> dict[str, Any]:
-        kind = event["kind"]
-        if kind == "data_ready":
-            self._draws[job.member] = event["draws"]
-        if kind in ("staging_start", "staging_stop"):
-            return {"state": "staging" if kind == "staging_start" else "starting"}
-        if kind == "run_start":
-            return {"state": "training", "epoch": event["epoch"]}
-        if kind == "steps":
-            return self._after_steps(event, job)
-        if kind == "epoch_stop":
-            return {"epoch": event["epoch"] + 1}
-        if kind == "evaluation":
-            return {"quality": event["quality"]}
-        if kind == "run_stop":
-            return {"state": "predicting"}
-        return {"state": "failed"} if kind == "failed" else {}
+        match event:
+            case DataReady(draws=draws):
+                self._draws[job.member] = draws
+            case StagingStart():
+                return {"state": "staging"}
+            case StagingStop():
+                return {"state": "starting"}
+            case RunStart(epoch=epoch):
+                return {"state": "training", "epoch": epoch}
+            case Steps():
+                return self._after_steps(event, job)
+            case EpochStop(epoch=epoch):
+                return {"epoch": epoch + 1}
+            case Evaluation(quality=quality):
+                return {"quality": quality}
+            case RunStop():
+                return {"state": "predicting"}
+            case Failed():
+                return {"state": "failed"}
+        return {}
 
-    def _after_steps(self, event: Event, job: Job) -> dict[str, Any]:
+    def _after_steps(self, event: Steps, job: Job) -> dict[str, Any]:
         train = self._config.train
         # The median: in the first block one step holds all compilation.
-        steps, step_s = len(event["step_s"]), float(np.median(event["step_s"])) if event["step_s"] else 0.0
+        steps, step_s = len(event.step_s), float(np.median(event.step_s)) if event.step_s else 0.0
         if not step_s > 0:  # of a damaged file
             return {}
         batch = global_batch(train, len(job.ranks))
-        step = event["first_step"] + steps
+        step = event.first_step + steps
         draws = self._draws.get(job.member)
         left = None if draws is None else max(0, train.epochs * (draws // batch) - step)
         return {
             "step": step,
-            "loss": next(reversed(event["loss"]), None),
+            "loss": next(reversed(event.loss), None),
             "samples_per_s": batch / step_s,
             "seconds_left": None if left is None else left * step_s,
         }

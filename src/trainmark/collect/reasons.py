@@ -1,6 +1,11 @@
 """Reasons that several metrics give for being unavailable."""
 
+from collections.abc import Callable
+
 from trainmark.collect.measured import Measured
+from trainmark.spec.events import EpochStop
+
+Sent = Callable[[EpochStop], int | None]  # some of the bytes that a worker sent in an epoch
 
 NO_MEMBER = "no member finished"
 NOT_OVER = "the run is not over"
@@ -17,11 +22,11 @@ def no_exchange(measured: Measured) -> str | None:
     return ONE_WORKER if measured.plan.workers_per_member == 1 else None
 
 
-def no_bytes(measured: Measured, name: str = "sent_bytes") -> str | None:
+def no_bytes(measured: Measured, sent: Sent) -> str | None:
     """Why a count of bytes is missing in some epoch of some worker; None where all have it."""
-    for stop in (stop for member in measured.finished for stop in member.of_all_ranks("epoch_stop")):
-        if stop.get("sent_bytes") is None:
-            return str(stop.get("sent_reason", UNSEEN_BYTES))
-        if stop.get(name) is None:
+    for stop in (stop for member in measured.finished for stop in member.of_all_ranks(EpochStop)):
+        if stop.sent_bytes is None:
+            return stop.sent_reason or UNSEEN_BYTES
+        if sent(stop) is None:
             return BYTES_NOT_SPLIT
     return None

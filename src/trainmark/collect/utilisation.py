@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 from trainmark.collect.measured import Measured, Member
 from trainmark.collect.node_usage import NodeUsage
 from trainmark.collect.reasons import NO_MEMBER
-from trainmark.spec.event import Event
+from trainmark.spec.machine_events import Usage
 from trainmark.spec.result import Better, Metric, unavailable
 
 SWITCHED_OFF = "not measured: measure.usage_seconds is 0"
 
 Numbers = NDArray[np.float64]
-Figure = Callable[[Event], float | None]  # of one sample; None where it does not tell
+Figure = Callable[[Usage], float | None]  # of one sample; None where it does not tell
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def mean_over(found: list[Average], weigh: Callable[[NodeUsage], float]) -> floa
 
 def _over_training(member: Member, usage: NodeUsage, figure: Figure) -> Average | None:
     """Each sample is weighed by how much of it is inside an epoch, after warm-up if any is; None: none at all."""
-    figures = [(figure(sample), sample["wall_s"] - sample["over_s"], sample["wall_s"]) for sample in usage.samples]
+    figures = [(figure(sample), sample.wall_s - sample.over_s, sample.wall_s) for sample in usage.samples]
     known = np.array([each for each in figures if each[0] is not None], dtype=np.float64).reshape(-1, 3)
     spans = member.training_spans(usage.rank)
     weights = _overlaps(known[:, 1:], without_first(spans, member.warmup_s))
@@ -137,6 +137,6 @@ def _overlaps(intervals: Numbers, spans: list[tuple[float, float]]) -> Numbers:
 
 
 def _reason(member: Member, usage: NodeUsage, part: str) -> str:
-    events = [usage.start, *usage.samples]
-    reason = next((event["unavailable"][part] for event in events if part in event.get("unavailable", {})), None)
+    told = [usage.start.unavailable, *(sample.unavailable for sample in usage.samples)]
+    reason = next((reasons[part] for reasons in told if part in reasons), None)
     return reason or f"no sample of {part} of member {member.job.member} on {usage.node} falls into its training time"

@@ -15,6 +15,7 @@ from trainmark.collect.speed_warnings import (
 )
 from trainmark.collect.steady_state import FEWEST_STEPS
 from trainmark.machine.instructions import ISA_BELOW_AMX
+from trainmark.spec.events import CheckpointDamaged, DataReady, RankStarted, Resumed
 from trainmark.spec.plan import advise_on_idle, plan_figures
 from trainmark.spec.result import Metric
 from trainmark.spec.units import counted
@@ -95,8 +96,8 @@ def _without_amx(measured: Measured) -> list[str]:
     limited = [
         member
         for member in measured.members
-        if (started := member.one("rank_started"))
-        and (started.get("environment") or {}).get("ONEDNN_MAX_CPU_ISA") == ISA_BELOW_AMX
+        if (started := member.one(RankStarted))
+        and (started.environment or {}).get("ONEDNN_MAX_CPU_ISA") == ISA_BELOW_AMX
     ]
     if not limited or measured.config.train.precision not in ("bf16-mixed", "int8"):
         return []
@@ -131,9 +132,9 @@ def _restarted(measured: Measured) -> list[str]:
 def _damaged_checkpoints(measured: Measured) -> list[str]:
     found = []
     for member in measured.members:
-        if damaged := [event["checkpoint"] for event in member.all_of("checkpoint_damaged")]:
-            resumed = member.one("resumed")
-            instead = f"went on from {resumed['checkpoint']}" if resumed else "started from the beginning"
+        if damaged := [event.checkpoint for event in member.all_of(CheckpointDamaged)]:
+            resumed = member.one(Resumed)
+            instead = f"went on from {resumed.checkpoint}" if resumed else "started from the beginning"
             found.append(
                 f"member {member.job.member} {instead}: damaged on disk is {', '.join(damaged)}. Check the "
                 "storage of the run."
@@ -151,13 +152,13 @@ def _affinity(measured: Measured) -> list[str]:
     found = []
     for member in measured.members:
         for rank in member.job.ranks:
-            started = member.one("rank_started", rank.rank)
-            if started and not started["affinity"]["verified"]:
-                affinity = started["affinity"]
-                threads = counted(affinity["threads_asked"], "thread")
+            started = member.one(RankStarted, rank.rank)
+            if started and not started.affinity.verified:
+                affinity = started.affinity
+                threads = counted(affinity.threads_asked, "thread")
                 found.append(
                     f"member {member.job.member} rank {rank.rank} should run {threads} on cores "
-                    f"{affinity['cores_asked']}, but runs {affinity['threads_running']} on {affinity['cores_allowed']}"
+                    f"{affinity.cores_asked}, but runs {affinity.threads_running} on {affinity.cores_allowed}"
                 )
     return found
 
@@ -165,7 +166,7 @@ def _affinity(measured: Measured) -> list[str]:
 def _allocator(measured: Measured) -> list[str]:
     wanted = measured.config.launch.allocator
     asked = wanted if wanted in ("tcmalloc", "jemalloc") else "glibc"
-    used = {started.get("allocator", asked) for m in measured.members for started in m.of_all_ranks("rank_started")}
+    used = {started.allocator or asked for m in measured.members for started in m.of_all_ranks(RankStarted)}
     return [f"ranks should run with {asked}, but ran with {', '.join(sorted(used))}"] if used - {asked} else []
 
 
@@ -206,7 +207,7 @@ def _shared_cores(measured: Measured) -> list[str]:
 
 
 def _fingerprints(measured: Measured) -> list[str]:
-    seen = {event["fingerprint"] for member in measured.members if (event := member.one("data_ready"))}
+    seen = {event.fingerprint for member in measured.members if (event := member.one(DataReady))}
     return [f"members trained on different data: fingerprints {', '.join(sorted(seen))}"] if len(seen) > 1 else []
 
 
@@ -243,8 +244,9 @@ def _lanes_not_side_by_side(measured: Measured) -> list[str]:
 def _unlike_places(measured: Measured) -> list[str]:
     """Members that ran with other software or on other hardware, say after a resume elsewhere."""
     found = []
+    started = [event.of_software() for member in measured.finished if (event := member.one(RankStarted))]
     for name in ("device", "torch", "torch_isa", "environment", "allocator"):
-        seen = {str(event.get(name)) for member in measured.finished if (event := member.one("rank_started"))}
+        seen = {str(of_rank[name]) for of_rank in started}
         if len(seen) > 1:
             found.append(f"members ran with different {name}: {' | '.join(sorted(seen))}")
     return found

@@ -4,7 +4,8 @@ import re
 import signal
 from pathlib import Path
 
-from trainmark.spec.event import read_events
+from trainmark.spec.event_files import first_of, read_events
+from trainmark.spec.events import Finished
 from trainmark.spec.failures import DISK_FULL, FAILED, explain_exit, failure_of, first_error, is_cause
 from trainmark.spec.run_folder import AttemptFolder
 from trainmark.spec.units import parse_cores
@@ -23,7 +24,7 @@ def explain_failure(attempt: AttemptFolder, exit_codes: list[int | None]) -> str
     codes = {rank: code for rank, code in enumerate(exit_codes) if code}
     rank = _first_to_fail(attempt, codes)
     event = failure_of(attempt, rank) if codes[rank] == FAILED else None
-    what = explain_exit(codes[rank]) if event is None else f"failed: {event['error']}"
+    what = explain_exit(codes[rank]) if event is None else f"failed: {event.error}"
     return f"rank {rank} {what} (log: {attempt.rank_log(rank)})"
 
 
@@ -84,14 +85,14 @@ def _first_to_fail(attempt: AttemptFolder, codes: dict[int, int]) -> int:
     if killed:
         return killed[0]
     if own:
-        return min(own, key=lambda rank: float(own[rank]["wall_s"]))
-    return next(iter(aborted or sorted(events, key=lambda rank: float(events[rank]["wall_s"])) or codes))
+        return min(own, key=lambda rank: own[rank].wall_s)
+    return next(iter(aborted or sorted(events, key=lambda rank: events[rank].wall_s) or codes))
 
 
 def _began(attempt: AttemptFolder, rank: int) -> bool:
     """Whether the rank got as far as having events, and did not end well."""
     path = attempt.rank_events(rank)
-    return has_begun(attempt, rank) and not any(event["kind"] == "finished" for event in read_events(path)[0])
+    return has_begun(attempt, rank) and first_of(Finished, read_events(path)[0]) is None
 
 
 def has_begun(attempt: AttemptFolder, rank: int) -> bool:

@@ -4,9 +4,9 @@ import os
 import platform
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from trainmark.spec.errors import PlanError
+from trainmark.spec.events import Affinity
 from trainmark.spec.units import parse_cores, show_cores
 
 SYSTEM = Path("/sys/devices/system")
@@ -103,7 +103,7 @@ def pin_to(cores: tuple[int, ...]) -> None:
         ) from error
 
 
-def check_affinity(cores: tuple[int, ...], threads: int, threads_running: int) -> dict[str, Any]:
+def check_affinity(cores: tuple[int, ...], threads: int, threads_running: int) -> Affinity:
     """What was asked, what is so, and whether they agree: the cores that any thread may use, and the thread count."""
     allowed = set(os.sched_getaffinity(0))
     for task in Path("/proc/self/task").iterdir():
@@ -111,10 +111,10 @@ def check_affinity(cores: tuple[int, ...], threads: int, threads_running: int) -
             allowed |= os.sched_getaffinity(int(task.name))
         except ProcessLookupError:  # a thread that ended while we looked
             continue
-    return {
-        "cores_asked": show_cores(cores),
-        "cores_allowed": show_cores(tuple(allowed)),
-        "threads_asked": threads,
-        "threads_running": threads_running,
-        "verified": allowed == set(cores) and threads == threads_running,
-    }
+    return Affinity(
+        cores_asked=show_cores(cores),
+        cores_allowed=show_cores(tuple(allowed)),
+        threads_asked=threads,
+        threads_running=threads_running,
+        verified=allowed == set(cores) and threads == threads_running,
+    )

@@ -18,6 +18,7 @@ from trainmark.machine.cpu_usage import (
     shares_between,
 )
 from trainmark.machine.network import Interfaces, NetworkBytes, find_interfaces, moved_between, read_moved
+from trainmark.spec.machine_events import AcceleratorUse, CpuUse, MovedBytes, ProcessUse, Usage
 
 T = TypeVar("T")
 
@@ -57,26 +58,29 @@ class UsageMeter:
         self.unavailable = dict(self._reasons)  # from the start
         self._counts = self._count()
 
-    def read(self) -> dict[str, Any]:
-        """What was used since the last reading."""
+    def read(self) -> Usage:
+        """What was used since the last reading; what nobody watches is left out."""
         began_s = time.thread_time()
         self._reasons = {}
         before, self._counts = self._counts, self._count()
         after = self._counts
-        sample: dict[str, Any] = {
-            "over_s": round(after.at_s - before.at_s, 6),
-            "cpu": self._shares(before, after, self._watched.cores),
-            "node_cpu": self._shares(before, after, (ALL_CORES,)),
-            "processes": _used(before.processes, after.processes),
-            **self._moved(before.network, after.network),
-        }
+        network, loopback_bytes = self._moved(before.network, after.network)
+        watched: dict[str, Any] = {}
         if self._accelerators is not None:
             found = self._attempt("accelerators", self._accelerators.read)
-            sample["accelerators"] = None if found is None else [each._asdict() for each in found]
+            watched["accelerators"] = None if found is None else [AcceleratorUse(**each._asdict()) for each in found]
         if self._reasons:
-            sample["unavailable"] = self._reasons
-        sample["sampling_s"] = round(time.thread_time() - began_s, 6)
-        return sample
+            watched["unavailable"] = self._reasons
+        return Usage(
+            over_s=round(after.at_s - before.at_s, 6),
+            cpu=self._shares(before, after, self._watched.cores),
+            node_cpu=self._shares(before, after, (ALL_CORES,)),
+            processes=_used(before.processes, after.processes),
+            network=network,
+            loopback_bytes=loopback_bytes,
+            sampling_s=round(time.thread_time() - began_s, 6),
+            **watched,
+        )
 
     def _count(self) -> Counts:
         watched = self._watched
@@ -94,18 +98,21 @@ class UsageMeter:
             self._reasons[name] = f"{type(error).__name__}: {error}"
             return None
 
-    def _shares(self, before: Counts, after: Counts, cores: tuple[int, ...]) -> dict[str, float] | None:
+    def _shares(self, before: Counts, after: Counts, cores: tuple[int, ...]) -> CpuUse | None:
         if before.cores is None or after.cores is None:
             return None
         shares: CpuShares | None = shares_between(before.cores, after.cores, cores)
-        return None if shares is None else {name: round(share, 4) for name, share in shares._asdict().items()}
+        return None if shares is None else CpuUse(**{name: round(share, 4) for name, share in shares._asdict().items()})
 
-    def _moved(self, before: dict[str, NetworkBytes] | None, after: dict[str, NetworkBytes] | None) -> dict[str, Any]:
+    def _moved(
+        self, before: dict[str, NetworkBytes] | None, after: dict[str, NetworkBytes] | None
+    ) -> tuple[dict[str, MovedBytes] | None, int | None]:
+        """Bytes through each interface that leaves the node, and those that stay on it."""
         if before is None or after is None:
-            return {"network": None, "loopback_bytes": None}
+            return None, None
         moved = moved_between(before, after)
         loopback = sum(moved.pop(name).sent for name in self.interfaces.loopback if name in moved)
-        return {"network": {name: count._asdict() for name, count in moved.items()}, "loopback_bytes": loopback}
+        return {name: MovedBytes(received=count.received, sent=count.sent) for name, count in moved.items()}, loopback
 
 
 def _read_ranks(pids: tuple[int, ...]) -> ProcessUsage:
@@ -116,9 +123,10 @@ def _read_ranks(pids: tuple[int, ...]) -> ProcessUsage:
     return read_processes(pids)
 
 
-def _used(before: ProcessUsage | None, after: ProcessUsage | None) -> dict[str, Any] | None:
+def _used(before: ProcessUsage | None, after: ProcessUsage | None) -> ProcessUse | None:
     """Processor time since `before`; memory and number of processes now."""
     if before is None or after is None:
         return None
     # A process that ends without being waited for takes its time with it.
-    return {**after._asdict(), "cpu_s": round(max(0.0, after.cpu_s - before.cpu_s), 3)}
+    cpu_s = round(max(0.0, after.cpu_s - before.cpu_s), 3)
+    return ProcessUse(cpu_s=cpu_s, resident_bytes=after.resident_bytes, processes=after.processes)

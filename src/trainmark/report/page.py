@@ -11,6 +11,8 @@ from jinja2 import Environment, StrictUndefined
 from trainmark.report.plots import Plot, RankEvents, or_reason, plots_of
 from trainmark.report.result_table import ROWS, interval_of, note_of, scale_of, state_of, training_of
 from trainmark.report.utilisation import TITLE, NodeSeries, utilisation_plot
+from trainmark.spec.event_files import first_of
+from trainmark.spec.events import ModelReady
 from trainmark.spec.plan import describe_slots
 from trainmark.spec.result import MemberResult, Metric, Result
 from trainmark.spec.units import show_value, with_prefix
@@ -147,11 +149,11 @@ def _operators(result: Result, events: RankEvents, convention: str) -> tuple[lis
     flops = result.metrics.get("flops")
     measured = ((flops and flops.detail) or {}).get("operators", {})  # with the proposals that training had
     for of_rank in events.values():
-        for event in of_rank:
-            if event["kind"] == "model_ready":
-                flop = measured.get(convention) or event["conventions"].get(convention, {}).get("operators", {})
-                dearest = sorted(flop.items(), key=lambda item: -item[1])
-                total = sum(flop.values()) or 1
-                shares = [OperatorShare(name, with_prefix(n, "FLOP"), 100 * n / total) for name, n in dearest]
-                return shares, str(event.get("model", "model"))
+        if ready := first_of(ModelReady, of_rank):
+            counted = ready.conventions.get(convention)
+            flop: dict[str, float] = measured.get(convention) or (counted.operators if counted else {})
+            dearest = sorted(flop.items(), key=lambda item: -item[1])
+            total = sum(flop.values()) or 1
+            shares = [OperatorShare(name, with_prefix(n, "FLOP"), 100 * n / total) for name, n in dearest]
+            return shares, ready.model
     return [], ""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from trainmark.spec.event import Event
+from trainmark.spec.events import Evaluation, Event, Steps
 from trainmark.spec.result import Result
 from trainmark.spec.units import show_value
 
@@ -93,8 +93,8 @@ def thin(curve: Curve, most: int = MOST_POINTS) -> Curve:
 
 def _learning_rate(result: Result, events: RankEvents) -> Plot:
     title = "Learning rate"
-    curves = _step_curves(events, "learning_rate")
-    if not curves and _step_curves(events, "step_s"):
+    curves = _step_curves(events, lambda block: block.learning_rate)
+    if not curves and _step_curves(events, lambda block: block.step_s):
         return Plot(title, "Not shown: the events of this run hold no learning rate; a run made now records it.")
     last = {f"{curve.y[-1]:.4g}" for curve in curves}
     caption = f"Highest {_most(curves):.4g}; at the last recorded step {_span(last)}." if curves else ""
@@ -102,8 +102,8 @@ def _learning_rate(result: Result, events: RankEvents) -> Plot:
 
 
 def _loss(result: Result, events: RankEvents) -> Plot:
-    curves = _step_curves(events, "loss")
-    recorded = sum(len(block.get("loss", ())) for of_rank in events.values() for block in _blocks(of_rank))
+    curves = _step_curves(events, lambda block: block.loss)
+    recorded = sum(len(block.loss) for of_rank in events.values() for block in _blocks(of_rank))
     caption = "Training loss of each step, over the samples of the first replica (rank 0)."
     if lost := recorded - sum(len(curve.x) for curve in curves):
         caption += f" Left out, as their loss is not finite: {lost:,}."
@@ -111,7 +111,7 @@ def _loss(result: Result, events: RankEvents) -> Plot:
 
 
 def _step_time(result: Result, events: RankEvents) -> Plot:
-    curves = _step_curves(events, "step_s")
+    curves = _step_curves(events, lambda block: block.step_s)
     if not curves:
         return _lines(result, "Step time", "", curves, "")
     values = np.concatenate([curve.y for curve in curves])
@@ -146,9 +146,8 @@ def _quality(result: Result, events: RankEvents) -> Plot:
     target = result.config.get("evaluate", {}).get("target_quality")
     curves = []
     for member, of_rank in events.items():
-        found = [event for event in of_rank if event["kind"] == "evaluation"]
-        epochs = [event.get("epoch", number) + 1 for number, event in enumerate(found)]
-        curves += _curve(member, epochs, [event.get("quality") for event in found])
+        found = [event for event in of_rank if isinstance(event, Evaluation)]
+        curves += _curve(member, [event.epoch + 1 for event in found], [event.quality for event in found])
 
     def decorate(axes: "Axes") -> None:
         if target is not None:
@@ -160,20 +159,19 @@ def _quality(result: Result, events: RankEvents) -> Plot:
     return _lines(result, "Quality", "quality", curves, caption, x="epochs trained", decorate=decorate)
 
 
-def _blocks(of_rank: Sequence[Event]) -> list[Event]:
-    return [event for event in of_rank if event["kind"] == "steps"]
+def _blocks(of_rank: Sequence[Event]) -> list[Steps]:
+    return [event for event in of_rank if isinstance(event, Steps)]
 
 
-def _step_curves(events: RankEvents, name: str) -> list[Curve]:
-    """What the steps recorded under `name`, by member; members that recorded nothing finite have no curve."""
+def _step_curves(events: RankEvents, figure: Callable[[Steps], Sequence[float | None]]) -> list[Curve]:
+    """A figure of each step, by member; members that recorded nothing finite have no curve."""
     curves = []
     for member, of_rank in events.items():
         steps: list[float] = []
-        values: list[float] = []
+        values: list[float | None] = []
         for block in _blocks(of_rank):
-            found = block.get(name, [])
-            first = block.get("first_step", len(steps))
-            steps += range(first, first + len(found))
+            found = figure(block)
+            steps += range(block.first_step, block.first_step + len(found))
             values += found
         curves += _curve(member, steps, values)
     return curves

@@ -8,7 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainmark.report.plots import PALETTE, SHADE, Plot, RankEvents, draw_figure
-from trainmark.spec.event import Event
+from trainmark.spec.event_files import first_of
+from trainmark.spec.events import EpochStart, EpochStop, Event
+from trainmark.spec.machine_events import Usage, UsageStart
 from trainmark.spec.result import Metric, Result
 from trainmark.spec.units import parse_cores, show_value
 
@@ -71,45 +73,45 @@ def utilisation_plot(result: Result, usage: NodeSeries, events: RankEvents) -> P
 
 
 def _panel(member: int, series: Sequence[Event], of_rank: Sequence[Event], *, names_node: bool) -> Panel | None:
-    start = next((event for event in series if event["kind"] == "usage_start"), None)
-    samples = [event for event in series if event["kind"] == "usage" and event["over_s"] > 0]
+    start = first_of(UsageStart, series)
+    samples = [event for event in series if isinstance(event, Usage) and event.over_s > 0]
     if start is None or not samples:
         return None
-    origin_s = samples[0]["wall_s"] - samples[0]["over_s"]
-    ends = np.array([sample["wall_s"] - origin_s for sample in samples])
-    figures_of = [_figures(sample, len(parse_cores(start["cores"]))) for sample in samples]
+    origin_s = samples[0].wall_s - samples[0].over_s
+    ends = np.array([sample.wall_s - origin_s for sample in samples])
+    figures_of = [_figures(sample, len(parse_cores(start.cores))) for sample in samples]
     figures = {name: np.array([each[name] for each in figures_of], dtype=np.float64) for name in figures_of[0]}
     known = {name: values for name, values in figures.items() if np.isfinite(values).any()}
-    title = f"member {member}" + (f", {start['node']}" if names_node else "")
+    title = f"member {member}" + (f", {start.node}" if names_node else "")
     pauses = _pauses(of_rank, origin_s, float(ends[-1]))
     return _binned(Panel(title, len(samples), ends, known, pauses))
 
 
-def _figures(sample: Event, num_cores: int) -> dict[str, float | None]:
+def _figures(sample: Usage, num_cores: int) -> dict[str, float | None]:
     """Shares in percent, bytes in MB/s; None where a sample does not tell."""
-    cpu, processes, network = sample["cpu"], sample["processes"], sample["network"]
-    gpus = [each["utilisation"] for each in sample.get("accelerators") or ()]
-    moved = None if not network else sum(count["received"] + count["sent"] for count in network.values())
-    per_s = 1 / sample["over_s"]
+    cpu, processes, network = sample.cpu, sample.processes, sample.network
+    gpus = [each.utilisation for each in sample.accelerators or ()]
+    moved = None if not network else sum(count.received + count.sent for count in network.values())
+    per_s = 1 / sample.over_s
     return {
-        "busy": None if cpu is None else 100 * (cpu["user"] + cpu["system"]),
-        "iowait": None if cpu is None else 100 * cpu["iowait"],
-        "steal": None if cpu is None else 100 * cpu["steal"],
-        "own": None if processes is None else 100 * processes["cpu_s"] * per_s / num_cores,
+        "busy": None if cpu is None else 100 * cpu.busy,
+        "iowait": None if cpu is None else 100 * cpu.iowait,
+        "steal": None if cpu is None else 100 * cpu.steal,
+        "own": None if processes is None else 100 * processes.cpu_s * per_s / num_cores,
         "gpu": 100 * sum(gpus) / len(gpus) if gpus else None,
         "network": None if moved is None else moved * per_s / 1e6,
-        "loopback": None if sample["loopback_bytes"] is None else sample["loopback_bytes"] * per_s / 1e6,
+        "loopback": None if sample.loopback_bytes is None else sample.loopback_bytes * per_s / 1e6,
     }
 
 
 def _pauses(of_rank: Sequence[Event], origin_s: float, end_s: float) -> tuple[tuple[float, float], ...]:
     """When the member was not inside an epoch; one that has not ended goes on to the end."""
-    stops = {event["epoch"]: event["epoch_s"] for event in of_rank if event["kind"] == "epoch_stop"}
+    stops = {event.epoch: event.epoch_s for event in of_rank if isinstance(event, EpochStop)}
     edges = [0.0]
     for event in of_rank:
-        if event["kind"] == "epoch_start":
-            begin_s = event["wall_s"] - origin_s
-            edges += [begin_s, begin_s + stops[event["epoch"]] if event["epoch"] in stops else end_s]
+        if isinstance(event, EpochStart):
+            begin_s = event.wall_s - origin_s
+            edges += [begin_s, begin_s + stops[event.epoch] if event.epoch in stops else end_s]
     gaps = zip(edges[::2], [*edges[1::2], end_s], strict=True)
     return tuple((begin, end) for begin, end in gaps if end - begin > LEAST_GAP * end_s)
 

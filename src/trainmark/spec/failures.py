@@ -2,7 +2,8 @@
 
 import signal
 
-from trainmark.spec.event import Event, read_events
+from trainmark.spec.event_files import first_of, read_events
+from trainmark.spec.events import Failed
 from trainmark.spec.run_folder import AttemptFolder
 
 FAILED = 1
@@ -28,15 +29,14 @@ LOST_PEER = ("Connection closed by peer", "Connection reset by peer", "Broken pi
 ASKED_TO_END = "stopped by SIGTERM"
 
 
-def failure_of(attempt: AttemptFolder, rank: int) -> Event | None:
+def failure_of(attempt: AttemptFolder, rank: int) -> Failed | None:
     """The event with which a rank failed; None if it has left none."""
-    events, _ = read_events(attempt.rank_events(rank))
-    return next((event for event in events if event["kind"] == "failed"), None)
+    return first_of(Failed, read_events(attempt.rank_events(rank))[0])
 
 
-def is_cause(failure: Event) -> bool:
+def is_cause(failure: Failed) -> bool:
     """Whether a rank failed of its own, and not because of a peer."""
-    return not any(word in failure["error"] for word in (*LOST_PEER, ASKED_TO_END))
+    return not any(word in failure.error for word in (*LOST_PEER, ASKED_TO_END))
 
 
 def first_error(attempt: AttemptFolder, num_ranks: int) -> str | None:
@@ -45,5 +45,5 @@ def first_error(attempt: AttemptFolder, num_ranks: int) -> str | None:
     if not failures:
         return None
     causes = {rank: event for rank, event in failures.items() if is_cause(event)} or failures
-    rank = min(causes, key=lambda rank: float(causes[rank]["wall_s"]))
-    return f"rank {rank} failed: {causes[rank]['error']} (log: {attempt.rank_log(rank)})"
+    rank = min(causes, key=lambda rank: causes[rank].wall_s)
+    return f"rank {rank} failed: {causes[rank].error} (log: {attempt.rank_log(rank)})"

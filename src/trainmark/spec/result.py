@@ -5,6 +5,7 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from trainmark.spec.config import Section
+from trainmark.spec.status import MemberState
 
 Status = Literal["measured", "derived", "unavailable", "predicted"]
 Better = Literal["higher", "lower", "neither"]
@@ -38,7 +39,7 @@ class MemberResult(Section):
     """What became of one member."""
 
     member: int
-    state: Literal["finished", "failed", "stopped", "running", "queued", "waiting"]
+    state: MemberState
     attempts: int
     seed: int
     quality: float | None = None

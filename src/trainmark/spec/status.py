@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+MemberState = Literal["waiting", "queued", "running", "finished", "failed", "stopped"]
+
 
 @dataclass(frozen=True)
 class Finding:

@@ -9,6 +9,7 @@ from typing import Literal
 
 from trainmark.spec.files import write_text
 from trainmark.spec.job_record import JobRecord
+from trainmark.spec.machine_events import Ceiling, CeilingStart
 from trainmark.spec.plan import Job, Plan
 from trainmark.spec.run_folder import AttemptFolder, RunFolder
 from trainmark.spec.stored_run import read_choices
@@ -64,8 +65,8 @@ def _complain(error: Exception) -> None:
 
 
 def _measure(context: RankContext, engine: Engine, phase: Literal["before", "after"]) -> None:
-    context.log.write("ceiling_start")
-    context.log.write("ceiling", phase=phase, **engine.measure_ceiling())
+    context.log.write(CeilingStart())
+    context.log.write(Ceiling(phase=phase, **engine.measure_ceiling()))
 
 
 def patience_of(record: JobRecord, training_s: float) -> float:

@@ -13,6 +13,7 @@ from typing import IO, Any, NamedTuple, cast
 
 from trainmark.machine.storage import read_when_visible, refresh_nfs_cache
 from trainmark.spec.errors import TrainmarkError
+from trainmark.spec.events import Checkpoint, CheckpointDamaged, Resumed
 from trainmark.spec.files import write_atomically, write_json
 from trainmark.spec.run_folder import AttemptFolder, CheckpointFolder, RunFolder
 from trainmark.train.agreement import Store, gather, word_of_first
@@ -76,7 +77,7 @@ class Checkpoints:
         if rank == 0:
             # From here on this is the one to resume from.
             write_json(folder.complete, {CHECKSUM: checksums})
-            context.log.write("checkpoint", epoch=position.epoch, step=position.step)
+            context.log.write(Checkpoint(epoch=position.epoch, step=position.step))
             remove_old_checkpoints(context.attempt)
         engine.barrier()
         if self._request.is_due(position.step):
@@ -177,11 +178,11 @@ def resume_from_newest(
         flags = gather(store, rank, context.workers, f"{FOUND}/{number}", is_damaged)
         if not any(flags):
             position = _load(state, engine, saved.folder, steps_per_epoch)
-            context.log.write("resumed", checkpoint=name, epoch=position.epoch, step=position.step)
+            context.log.write(Resumed(checkpoint=name, epoch=position.epoch, step=position.step))
             return position
         del state  # before the next one is read
         ranks = [rank for rank, flag in enumerate(flags) if flag]
-        context.log.write("checkpoint_damaged", checkpoint=name, ranks=ranks, reason=damage)
+        context.log.write(CheckpointDamaged(checkpoint=name, ranks=ranks, reason=damage))
         if rank == 0:
             sys.stderr.write(f"trainmark: {name} is damaged (rank {', '.join(map(str, ranks))}) and is not used\n")
     return Position()

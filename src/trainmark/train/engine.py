@@ -14,6 +14,7 @@ from trainmark.data.bootstrap import Counts
 from trainmark.data.epochs import Order, Views
 from trainmark.data.source import Known, Source
 from trainmark.spec.config import RunConfig
+from trainmark.spec.events import EngineReady
 from trainmark.spec.job_record import JobRecord
 from trainmark.spec.plan import Rank
 from trainmark.spec.run_folder import AttemptFolder
@@ -72,6 +73,15 @@ class Data(NamedTuple):
     evaluation: Known | None  # None where data are synthetic: there is nothing to evaluate
 
 
+class DeviceFacts(NamedTuple):
+    """What a rank computes on, and with."""
+
+    name: str
+    uuid: str | None  # of an accelerator
+    threads: int
+    software: dict[str, str]  # versions of the framework, and what it chose on this device
+
+
 class Clock(Protocol):
     """Stamps on the device's own time line, and how to read losses and times without stalling it."""
 
@@ -126,15 +136,15 @@ class Engine(Protocol):
 
     def __init__(self, context: RankContext) -> None: ...
 
-    def set_up(self) -> dict[str, Any]:
-        """Threads, seed and device are set; says device, device_uuid, threads_running and versions."""
+    def set_up(self) -> DeviceFacts:
+        """Threads, seed and device are set."""
         ...
 
     def join(self) -> Store | None:
         """The ranks of the member form the framework's process group; the store that they share, None for one rank."""
         ...
 
-    def build(self, data: Data) -> dict[str, Any]:
+    def build(self, data: Data) -> EngineReady:
         """Model and optimizer are ready to train on the data; says what was chosen, for the Result."""
         ...
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from trainmark.data.epochs import Order
 from trainmark.data.source import Known, Synthetic
+from trainmark.spec.events import Evaluation
 from trainmark.spec.files import write_atomically
 from trainmark.spec.registries import QUALITIES
 from trainmark.train.engine import Data, Engine, RankContext
@@ -21,7 +22,7 @@ def evaluate(context: RankContext, engine: Engine, held_out: Known, epoch: int) 
     if context.rank.rank != 0:
         return None
     quality: float = QUALITIES.load(context.config.quality).score(predictions, held_out.split.labels)
-    context.log.write("evaluation", epoch=epoch, quality=quality, evaluation_s=time.perf_counter() - start)
+    context.log.write(Evaluation(epoch=epoch, quality=quality, evaluation_s=time.perf_counter() - start))
     return quality
 
 

@@ -3,10 +3,9 @@
 import json
 import time
 from pathlib import Path
-from typing import Any
 
 from trainmark.spec.errors import TrainmarkError
-from trainmark.spec.event import KINDS
+from trainmark.spec.events import Event
 
 
 class EventLog:
@@ -22,11 +21,11 @@ class EventLog:
                 f"{path} exists: this attempt has already run, and attempts are never mixed. Choose another --attempt."
             ) from None
 
-    def write(self, kind: str, **fields: Any) -> None:
-        """Adds one event."""
-        assert kind in KINDS, kind
-        event = {"kind": kind, "wall_s": time.time(), "monotonic_s": time.monotonic(), **fields}
-        line = json.dumps(event, allow_nan=False, separators=(",", ":")).encode() + b"\n"
+    def write(self, event: Event) -> None:
+        """Adds one event, with the clocks as they are now."""
+        fields = {"kind": event.kind, "wall_s": time.time(), "monotonic_s": time.monotonic(), **event.facts()}
+        text = json.dumps(fields, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        line = text.encode(errors="replace") + b"\n"  # names of files need not be Unicode; a line of JSON must be
         if self._is_torn:  # what follows a torn line must not be lost with it
             line = b"\n" + line
         self._is_torn = True

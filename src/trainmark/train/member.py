@@ -12,7 +12,9 @@ from trainmark.machine.allocators import loaded_allocator
 from trainmark.machine.software import recorded_environment
 from trainmark.machine.storage import read_when_visible
 from trainmark.machine.topology import check_affinity
+from trainmark.spec.events import ModelReady, RankStarted, RunStart, RunStop, StartWait
 from trainmark.spec.files import write_json, write_text
+from trainmark.spec.machine_events import Memory
 from trainmark.spec.run_folder import AttemptFolder
 from trainmark.train.ceiling import measure_after, measure_before, patience_of
 from trainmark.train.checkpoints import Checkpoints, agree_on_checkpoints, find_checkpoints, resume_from_newest
@@ -40,14 +42,14 @@ def train_member(context: RankContext, attempt_number: int, request: EndRequest,
     find = partial(find_checkpoints, record.folder, context.member, attempt_number)
     position = resume_from_newest(agree_on_checkpoints(find, rank.rank, store), context, engine, store, steps)
     if waits_for_start:
-        log.write("start_wait")
+        log.write(StartWait())
         wait_for_start(attempt, rank.rank)
     measure_before(context, engine)
     engine.barrier()
     began_s = time.monotonic()
-    log.write("run_start", epoch=position.epoch)
+    log.write(RunStart(epoch=position.epoch))
     quality = train(context, engine, data, Checkpoints(context, store, request), position)
-    log.write("run_stop", quality=quality)
+    log.write(RunStop(quality=quality))
     training_s = time.monotonic() - began_s
     write_predictions(context, engine, data, attempt.predictions)
     _record_memory(context, engine)
@@ -63,28 +65,31 @@ def train_member(context: RankContext, attempt_number: int, request: EndRequest,
 
 def _set_up(context: RankContext, engine: Engine) -> None:
     """The process is ready to measure, and what it is stands in the events."""
-    facts = engine.set_up()
+    device = engine.set_up()
     context.log.write(
-        "rank_started",
-        host=socket.gethostname(),
-        pid=os.getpid(),
-        rank=context.rank.rank,
-        affinity=check_affinity(context.rank.cores, context.threads, facts.pop("threads_running")),
-        environment=recorded_environment(),
-        allocator=loaded_allocator(),
-        **facts,
+        RankStarted(
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            rank=context.rank.rank,
+            device=device.name,
+            device_uuid=device.uuid,
+            affinity=check_affinity(context.rank.cores, context.threads, device.threads),
+            environment=recorded_environment(),
+            allocator=loaded_allocator(),
+            software=device.software,
+        )
     )
 
 
 def _build(context: RankContext, engine: Engine, data: Data) -> None:
     """Model and optimizer are there; rank 0 says what the model costs and which options are on."""
-    facts = engine.build(data)
+    ready = engine.build(data)
     if context.rank.rank == 0:
         from trainmark.workloads.flops.count import count_model  # with torch: FLOPs are counted once for all engines
 
         config = context.config
-        context.log.write("model_ready", **count_model(config.model, config.model_settings, data.sample_shape))
-        context.log.write("engine_ready", **facts)
+        context.log.write(ModelReady(**count_model(config.model, config.model_settings, data.sample_shape)))
+        context.log.write(ready)
 
 
 def wait_for_start(attempt: AttemptFolder, rank: int) -> None:
@@ -102,7 +107,7 @@ def _read_start(attempt: AttemptFolder) -> tuple[float, float]:
 def _record_memory(context: RankContext, engine: Engine) -> None:
     """The most memory that this rank has held, on the host and on the device."""
     resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    context.log.write("memory", resident_bytes=resident, device_bytes=engine.peak_device_bytes())
+    context.log.write(Memory(resident_bytes=resident, device_bytes=engine.peak_device_bytes()))
 
 
 def _record_completion(context: RankContext, attempt_number: int, quality: float | None) -> None:

@@ -10,6 +10,7 @@ from trainmark.data.split import Split, StoredSplit
 from trainmark.data.staging.duplicator import StagedSplit
 from trainmark.data.staging.pack import Selection
 from trainmark.spec.config import RunConfig
+from trainmark.spec.events import DataReady
 from trainmark.spec.registries import DATASETS
 from trainmark.spec.seeds import Purpose, stream
 from trainmark.train.engine import Data, RankContext
@@ -24,9 +25,17 @@ def open_data(context: RankContext) -> Data:
     counts = read_counts(record.folder, context.member)
     kind = DATASETS.load(config.dataset)
     dataset = kind(kind.Settings.model_validate(with_folder(config, record.folder.path.parent)))
-    facts = {"dataset": config.dataset, "draws": int(counts.sum())}
+    draws = int(counts.sum())
     if getattr(dataset, "is_synthetic", False):
-        log.write("data_ready", **facts, fingerprint="synthetic", synthetic=True, kept="made up on the device")
+        log.write(
+            DataReady(
+                dataset=config.dataset,
+                draws=draws,
+                fingerprint="synthetic",
+                synthetic=True,
+                kept="made up on the device",
+            )
+        )
         seed = int(stream(config.seed, context.member, Purpose.SYNTHETIC).integers(2**62))
         made_up = Synthetic(dataset.sample_shape, dataset.settings.num_classes, seed)
         return Data(counts, dataset.sample_shape, made_up, None)
@@ -36,7 +45,8 @@ def open_data(context: RankContext) -> Data:
         wanted = Selection(config.dataset, fingerprints[0], counts > 0)
         splits[0] = stage_on_node(splits[0], wanted, record, context.rank, context.attempt, log)
     train, held_out = sources_of(splits, config)
-    log.write("data_ready", **facts, fingerprint="-".join(fingerprints), synthetic=False, kept=_where(train))
+    fingerprint = "-".join(fingerprints)
+    log.write(DataReady(dataset=config.dataset, draws=draws, fingerprint=fingerprint, kept=_where(train)))
     return Data(counts, splits[0].sample_shape, train, held_out)
 
 

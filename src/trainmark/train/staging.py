@@ -11,6 +11,7 @@ from trainmark.data.staging.duplicator import Staged, StagedSplit, find_pack, st
 from trainmark.data.staging.pack import Selection
 from trainmark.machine.storage import own_folder, read_when_visible
 from trainmark.spec.errors import StorageError
+from trainmark.spec.events import StagingStart, StagingStop
 from trainmark.spec.files import read_json, write_json
 from trainmark.spec.job_record import JobRecord
 from trainmark.spec.plan import Rank
@@ -44,19 +45,20 @@ def stage_on_node(
 
 def _stage(split: StoredSplit, wanted: Selection, where: str, log: EventLog) -> Staged:
     storage = own_folder(where)
-    log.write("staging_start", samples=wanted.num_needed, of_samples=len(wanted.needed), folder=str(storage))
+    log.write(StagingStart(samples=wanted.num_needed, of_samples=len(wanted.needed), folder=str(storage)))
     began_s = time.perf_counter()
     staged = stage(split, wanted, storage)
     pack = staged.pack.record
     log.write(
-        "staging_stop",
-        samples=pack.num_samples,
-        of_samples=pack.of_samples,
-        bytes=pack.size_bytes,
-        staging_s=time.perf_counter() - began_s,
-        reused=staged.reused,
-        replaced=staged.replaced,
-        folder=str(staged.pack.folder.path),
+        StagingStop(
+            samples=pack.num_samples,
+            of_samples=pack.of_samples,
+            bytes=pack.size_bytes,
+            staging_s=time.perf_counter() - began_s,
+            reused=staged.reused,
+            replaced=staged.replaced,
+            folder=str(staged.pack.folder.path),
+        )
     )
     return staged
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from trainmark.spec.errors import TrainmarkError
+from trainmark.spec.events import EpochStart, EpochStop, Steps
 from trainmark.train.engine import Clock, Loss, Stamp
 from trainmark.train.event_log import EventLog
 from trainmark.train.traffic import Traffic
@@ -36,7 +37,7 @@ class StepRecorder:
 
     def start_epoch(self, epoch: int, step: int) -> None:
         """The clock of the next step starts now."""
-        self._log.write("epoch_start", epoch=epoch, step=step)
+        self._log.write(EpochStart(epoch=epoch, step=step))
         self._epoch, self._first_step = epoch, step
         self._harness_ns = self._epoch_ns = 0
         self._start_clock()
@@ -75,13 +76,14 @@ class StepRecorder:
     def close_epoch(self, samples: int, facts: dict[str, Any]) -> None:
         """The epoch as a whole is written. `samples` are those of all workers; what `facts` say of bytes sent wins."""
         self._log.write(
-            "epoch_stop",
-            epoch=self._epoch,
-            next_step=self._first_step,
-            samples=samples,
-            epoch_s=self._epoch_ns / 1e9,
-            harness_s=self._harness_ns / 1e9,
-            **{**self._traffic.take(), **facts},
+            EpochStop(
+                epoch=self._epoch,
+                next_step=self._first_step,
+                samples=samples,
+                epoch_s=self._epoch_ns / 1e9,
+                harness_s=self._harness_ns / 1e9,
+                **{**self._traffic.take(), **facts},
+            )
         )
 
     def _write_block(self, count: int) -> None:
@@ -93,13 +95,14 @@ class StepRecorder:
         starts = [self._last_end, *ends[:-1]]
         self._last_end = ends[-1]
         self._log.write(
-            "steps",
-            epoch=self._epoch,
-            first_step=self._first_step,
-            step_s=[round(self._clock.seconds_between(a, b), 9) for a, b in zip(starts, ends, strict=True)],
-            wait_s=[wait / 1e9 for wait in waits],
-            loss=[loss if math.isfinite(loss) else None for loss in losses],
-            learning_rate=list(rates),
+            Steps(
+                epoch=self._epoch,
+                first_step=self._first_step,
+                step_s=[round(self._clock.seconds_between(a, b), 9) for a, b in zip(starts, ends, strict=True)],
+                wait_s=[wait / 1e9 for wait in waits],
+                loss=[loss if math.isfinite(loss) else None for loss in losses],
+                learning_rate=list(rates),
+            )
         )
         self._refuse_divergence(losses)
         self._first_step += count

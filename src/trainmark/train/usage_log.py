@@ -5,11 +5,12 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from trainmark.machine.usage import UsageMeter, Watched
-from trainmark.spec.event import read_events
+from trainmark.spec.event_files import first_of, read_events
+from trainmark.spec.events import RankStarted
 from trainmark.spec.job_record import JobRecord
+from trainmark.spec.machine_events import UsageStart
 from trainmark.spec.plan import Rank
 from trainmark.spec.run_folder import AttemptFolder
 from trainmark.spec.units import parse_cores, show_cores
@@ -22,11 +23,14 @@ PATIENCE_S = 2.0  # for the last sample; a driver or a disk that hangs must not 
 class UsageSampler:
     """Samples every `period_s` until it is stopped. What goes wrong stays here: it is no reason to end a training."""
 
-    def __init__(self, path: Path, find_watched: Callable[[], Watched], period_s: float, facts: dict[str, Any]) -> None:
+    def __init__(
+        self, path: Path, find_watched: Callable[[], Watched], period_s: float, node: str, ranks: list[int]
+    ) -> None:
         self._path = path
         self._find_watched = find_watched
         self._period_s = period_s
-        self._facts = facts
+        self._node = node
+        self._ranks = ranks
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="usage", daemon=True)
 
@@ -53,14 +57,16 @@ class UsageSampler:
         watched = self._find_watched()
         meter = UsageMeter(watched)
         log.write(
-            "usage_start",
-            **self._facts,
-            period_s=self._period_s,
-            cores=show_cores(watched.cores),
-            pids=list(watched.pids),
-            interfaces=meter.interfaces.names,
-            accelerators=list(watched.accelerators),
-            unavailable=meter.unavailable,
+            UsageStart(
+                node=self._node,
+                ranks=self._ranks,
+                period_s=self._period_s,
+                cores=show_cores(watched.cores),
+                pids=list(watched.pids),
+                interfaces=list(meter.interfaces.names),
+                accelerators=list(watched.accelerators),
+                unavailable=meter.unavailable,
+            )
         )
         due_s = last_s = time.monotonic()
         while True:
@@ -69,7 +75,7 @@ class UsageSampler:
             is_last = self._is_over.wait(due_s - now_s)
             now_s = time.monotonic()
             if not is_last or now_s - last_s >= LEAST_S:
-                log.write("usage", **meter.read())
+                log.write(meter.read())
                 last_s = now_s
             if is_last:
                 return
@@ -86,8 +92,8 @@ def sample_usage(record: JobRecord, rank: Rank, attempt: AttemptFolder) -> Calla
         return lambda: None
     node = record.job.nodes.index(rank.node)
     peers = [peer for peer in record.job.ranks if peer.node == rank.node]
-    facts = {"node": rank.node, "ranks": [peer.rank for peer in peers]}
-    sampler = UsageSampler(attempt.usage(node), lambda: watched_of(peers, attempt), period_s, facts)
+    ranks = [peer.rank for peer in peers]
+    sampler = UsageSampler(attempt.usage(node), lambda: watched_of(peers, attempt), period_s, rank.node, ranks)
     sampler.start()
     return sampler.stop
 
@@ -97,13 +103,13 @@ def watched_of(peers: list[Rank], attempt: AttemptFolder) -> Watched:
     cores: set[int] = set()
     pids, accelerators = [], []
     for peer in peers:
-        events = read_events(attempt.rank_events(peer.rank))[0]
-        started = next((event for event in events if event["kind"] == "rank_started"), None)
+        started = first_of(RankStarted, read_events(attempt.rank_events(peer.rank))[0])
         if started is None:
             cores |= set(peer.cores)
             continue
-        cores |= set(parse_cores(started["affinity"]["cores_allowed"]))
-        pids.append(started["pid"])
-        if started["device_uuid"] is not None:
-            accelerators.append(started["device_uuid"])
+        cores |= set(parse_cores(started.affinity.cores_allowed))
+        if started.pid is not None:
+            pids.append(started.pid)
+        if started.device_uuid is not None:
+            accelerators.append(started.device_uuid)
     return Watched(tuple(sorted(cores)), tuple(pids), tuple(accelerators))

@@ -14,6 +14,7 @@ from trainmark.machine.instructions import keep_compiled_code_apart, keep_off_br
 from trainmark.machine.processes import end_with_input, end_with_parent, watch_parent
 from trainmark.machine.storage import is_disk_full, read_when_visible
 from trainmark.spec.errors import StorageError, TrainmarkError
+from trainmark.spec.events import Failed, Finished
 from trainmark.spec.failures import DISK_FULL, FAILED, STOPPED
 from trainmark.spec.job_record import read_job_record
 from trainmark.train.end_request import EndRequest
@@ -58,7 +59,7 @@ def main(argv: list[str] | None = None) -> None:
 
         context = RankContext(record, rank, attempt, log)
         train_member(context, arguments.attempt, request, waits_for_start=arguments.wait_for_start)
-        log.write("finished")
+        log.write(Finished())
     except BaseException as error:  # noqa: BLE001  whatever ends a rank must reach the record
         _end(error, log, mark)
 
@@ -107,7 +108,7 @@ def _end(error: BaseException, log: EventLog | None, mark: Path | None) -> None:
     try:
         sys.stderr.write(f"trainmark: {message}\n" if isinstance(error, TrainmarkError) else text)
         if log is not None:
-            log.write("failed", error=message, type=type(error).__name__, traceback=text)
+            log.write(Failed(error=message, type=type(error).__name__, traceback=text))
         sys.stderr.flush()
     except OSError:  # the disk is full or gone; the exit code still says so
         pass

@@ -4,6 +4,7 @@ import numpy as np
 
 from trainmark.collect.measured import Measured
 from trainmark.collect.reasons import NO_MEMBER
+from trainmark.spec.events import EpochStop
 from trainmark.spec.layout import SPLITTING
 from trainmark.spec.result import Better, Metric, unavailable
 
@@ -18,10 +19,11 @@ def compute(measured: Measured) -> Metric:
         return unavailable(UNIT, BETTER, NO_MEMBER)
     if measured.config.train.parallel not in SPLITTING:
         return unavailable(UNIT, BETTER, f"train.parallel={measured.config.train.parallel} has no pipeline")
-    epochs = [stop for member in measured.finished for stop in member.of_all_ranks("epoch_stop")]
-    if any(stop.get("bubble_share") is None for stop in epochs):
+    epochs = [stop for member in measured.finished for stop in member.of_all_ranks(EpochStop)]
+    found = [stop.bubble_share for stop in epochs if stop.bubble_share is not None]
+    if len(found) < len(epochs):
         return unavailable(UNIT, BETTER, "waiting cannot be separated from computing")
-    shares = np.array([stop["bubble_share"] for stop in epochs])
+    shares = np.array(found)
     return Metric(
         value=float(shares.mean()),
         unit=UNIT,
@@ -29,5 +31,5 @@ def compute(measured: Measured) -> Metric:
         status="measured",
         n=len(shares),
         samples_ref=measured.samples_ref,
-        detail={"ideal": epochs[0].get("ideal_bubble_share")},
+        detail={"ideal": epochs[0].ideal_bubble_share},
     )

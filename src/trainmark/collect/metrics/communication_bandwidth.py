@@ -5,8 +5,9 @@ from typing import NamedTuple
 import numpy as np
 
 from trainmark.collect.measured import Measured, Member
-from trainmark.collect.reasons import no_bytes, no_exchange
+from trainmark.collect.reasons import Sent, no_bytes, no_exchange
 from trainmark.collect.statistics import mean_interval
+from trainmark.spec.events import EpochStop
 from trainmark.spec.result import Better, Metric, unavailable
 
 UNIT = "B/s"
@@ -24,19 +25,19 @@ class Exchange(NamedTuple):
 
 def within_nodes(measured: Measured) -> Metric:
     """The bytes per second of training that a member's workers send to others of their own node."""
-    return _bandwidth(measured, "sent_intra_node_bytes")
+    return _bandwidth(measured, lambda stop: stop.sent_intra_node_bytes)
 
 
 def between_nodes(measured: Measured) -> Metric:
     """The bytes per second of training that a member's workers send to other nodes."""
-    return _bandwidth(measured, "sent_inter_node_bytes")
+    return _bandwidth(measured, lambda stop: stop.sent_inter_node_bytes)
 
 
-def _bandwidth(measured: Measured, name: str) -> Metric:
-    """The metric of the bytes that every worker's `epoch_stop` holds as `name`."""
-    if reason := no_exchange(measured) or no_bytes(measured, name):
+def _bandwidth(measured: Measured, sent: Sent) -> Metric:
+    """The metric of these bytes of every worker's epochs."""
+    if reason := no_exchange(measured) or no_bytes(measured, sent):
         return unavailable(UNIT, BETTER, reason)
-    found = [_exchange_of(member, name) for member in measured.finished]
+    found = [_exchange_of(member, sent) for member in measured.finished]
     rates = np.array([each.bytes_per_s for each in found])
     return Metric(
         value=float(rates.mean()),
@@ -54,7 +55,7 @@ def _bandwidth(measured: Measured, name: str) -> Metric:
     )
 
 
-def _exchange_of(member: Member, name: str) -> Exchange:
-    sent = sum(stop[name] for stop in member.of_all_ranks("epoch_stop"))
+def _exchange_of(member: Member, sent: Sent) -> Exchange:
+    total = sum(sent(stop) or 0 for stop in member.of_all_ranks(EpochStop))
     training_s = sum(epoch.epoch_s for epoch in member.epochs)
-    return Exchange(member.job.member, sent / len(member.step_s), sent / training_s)
+    return Exchange(member.job.member, total / len(member.step_s), total / training_s)

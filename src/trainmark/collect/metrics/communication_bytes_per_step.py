@@ -4,6 +4,7 @@ import numpy as np
 
 from trainmark.collect.measured import Measured
 from trainmark.collect.reasons import no_bytes, no_exchange
+from trainmark.spec.events import EpochStop
 from trainmark.spec.result import Better, Metric, unavailable
 
 UNIT = "B"
@@ -13,10 +14,10 @@ NEEDS = "epochs"
 
 def compute(measured: Measured) -> Metric:
     """The bytes that one worker sends to the others in one step, as the kernel counted them."""
-    if reason := no_exchange(measured) or no_bytes(measured):
+    if reason := no_exchange(measured) or no_bytes(measured, lambda stop: stop.sent_bytes):
         return unavailable(UNIT, BETTER, reason)
     sent = [
-        sum(stop["sent_bytes"] for stop in member.all_of("epoch_stop", rank.rank))
+        sum(stop.sent_bytes or 0 for stop in member.all_of(EpochStop, rank.rank))
         for member in measured.finished
         for rank in member.job.ranks
     ]

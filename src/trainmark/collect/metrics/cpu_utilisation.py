@@ -1,11 +1,12 @@
 """The share of training time in which the members' own processes kept their cores busy."""
 
+from collections.abc import Callable
 from typing import Any
 
 from trainmark.collect.measured import Measured
 from trainmark.collect.node_usage import NodeUsage
 from trainmark.collect.utilisation import Average, Figure, UsageMetric, mean_over
-from trainmark.spec.event import Event
+from trainmark.spec.machine_events import CpuUse, Usage
 from trainmark.spec.result import Better, Metric
 from trainmark.spec.units import parse_cores, show_value
 
@@ -40,24 +41,27 @@ def _figures(average: Average) -> dict[str, Any]:
     return {
         "own": None if own is None else own / _num_cores(average.usage),
         "total": average.mean_of(_busy_share),
-        **{kind: average.mean_of(_share(kind)) for kind in ("user", "system", "iowait", "steal")},
-        "whole_node": average.mean_of(_share("user", "system", of="node_cpu")),
+        "user": average.mean_of(_share(lambda cpu: cpu.user)),
+        "system": average.mean_of(_share(lambda cpu: cpu.system)),
+        "iowait": average.mean_of(_share(lambda cpu: cpu.iowait)),
+        "steal": average.mean_of(_share(lambda cpu: cpu.steal)),
+        "whole_node": average.mean_of(lambda sample: None if sample.node_cpu is None else sample.node_cpu.busy),
     }
 
 
-def _share(*kinds: str, of: str = "cpu") -> Figure:
-    return lambda sample: None if sample[of] is None else float(sum(sample[of][kind] for kind in kinds))
+def _share(figure: Callable[[CpuUse], float]) -> Figure:
+    return lambda sample: None if sample.cpu is None else figure(sample.cpu)
 
 
-def _busy_share(sample: Event) -> float | None:
+def _busy_share(sample: Usage) -> float | None:
     """The share of the member's cores that were busy with anyone's work."""
-    return _share("user", "system")(sample)
+    return None if sample.cpu is None else sample.cpu.busy
 
 
-def _own_cores(sample: Event) -> float | None:
+def _own_cores(sample: Usage) -> float | None:
     """How many cores the member's processes, those that read data among them, kept busy."""
-    return None if sample["processes"] is None else float(sample["processes"]["cpu_s"] / sample["over_s"])
+    return None if sample.processes is None else sample.processes.cpu_s / sample.over_s
 
 
 def _num_cores(usage: NodeUsage) -> int:
-    return len(parse_cores(usage.start["cores"]))
+    return len(parse_cores(usage.start.cores))

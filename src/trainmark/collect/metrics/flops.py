@@ -1,7 +1,6 @@
 """FLOPS of the ensemble (Eq. 6): all members' training FLOPs over the time of their epochs."""
 
-from collections import Counter, defaultdict
-from typing import Any
+from collections import defaultdict
 
 import numpy as np
 
@@ -9,6 +8,7 @@ from trainmark.collect.measured import Measured
 from trainmark.collect.reasons import NO_MEMBER
 from trainmark.collect.scores import flops_score
 from trainmark.collect.statistics import rate_interval
+from trainmark.spec.events import SampleFlops
 from trainmark.spec.result import Better, Metric, unavailable
 
 UNIT = "FLOP/s"
@@ -48,12 +48,12 @@ def compute(measured: Measured) -> Metric:
     )
 
 
-def _operators(count: dict[str, Any], proposals: float) -> dict[str, float]:
+def _operators(count: SampleFlops, proposals: float) -> dict[str, float]:
     """Training FLOPs per sample by operator, a detector's proposals included."""
-    total = Counter(count["operators"])
-    for operator, flop in count.get("per_proposal", {}).get("operators", {}).items():
-        total[operator] += proposals * flop
-    return dict(total)
+    total = dict(count.operators)
+    for operator, flop in count.per_proposal.operators.items() if count.per_proposal else ():
+        total[operator] = total.get(operator, 0) + proposals * flop
+    return total
 
 
 def _epoch_flops(measured: Measured, flop_per_sample: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:

@@ -1,12 +1,13 @@
 """The bytes per second of training that a member's node receives and sends, for all processes."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from trainmark.collect.measured import Measured
 from trainmark.collect.utilisation import Average, Figure, UsageMetric
-from trainmark.spec.event import Event
+from trainmark.spec.machine_events import MovedBytes, Usage
 from trainmark.spec.result import Better, Metric
 
 UNIT = "B/s"
@@ -15,7 +16,7 @@ BETTER: Better = "neither"
 
 def compute(measured: Measured) -> Metric:
     """The bytes per second of training that a member's node receives and sends, for all processes."""
-    both = _rate("received", "sent")
+    both = _rate(lambda count: count.received + count.sent)
     return UsageMetric(UNIT, BETTER, "network", both, _mean_of_nodes, _figures).compute(measured)
 
 
@@ -25,24 +26,22 @@ def _mean_of_nodes(found: list[Average]) -> float:
 
 def _figures(average: Average) -> dict[str, Any]:
     return {
-        "interfaces": average.usage.start["interfaces"],
-        "received_bytes_per_s": average.mean_of(_rate("received")),
-        "sent_bytes_per_s": average.mean_of(_rate("sent")),
+        "interfaces": average.usage.start.interfaces,
+        "received_bytes_per_s": average.mean_of(_rate(lambda count: count.received)),
+        "sent_bytes_per_s": average.mean_of(_rate(lambda count: count.sent)),
         "most_bytes_per_s": average.most,
         "loopback_bytes_per_s": average.mean_of(_loopback),
     }
 
 
-def _rate(*ways: str) -> Figure:
+def _rate(moved: Callable[[MovedBytes], int]) -> Figure:
     """Bytes per second by all interfaces; None where none leads out of the node."""
 
-    def figure(sample: Event) -> float | None:
-        if not sample["network"]:
-            return None
-        return float(sum(count[way] for count in sample["network"].values() for way in ways) / sample["over_s"])
+    def figure(sample: Usage) -> float | None:
+        return sum(moved(count) for count in sample.network.values()) / sample.over_s if sample.network else None
 
     return figure
 
 
-def _loopback(sample: Event) -> float | None:
-    return None if sample["loopback_bytes"] is None else float(sample["loopback_bytes"] / sample["over_s"])
+def _loopback(sample: Usage) -> float | None:
+    return None if sample.loopback_bytes is None else sample.loopback_bytes / sample.over_s

@@ -5,6 +5,7 @@ import numpy as np
 from trainmark.collect.measured import Measured
 from trainmark.collect.reasons import NO_MEMBER
 from trainmark.collect.statistics import mean_interval
+from trainmark.spec.events import EpochStop
 from trainmark.spec.result import Better, Metric, unavailable
 
 UNIT = "steps"
@@ -17,10 +18,7 @@ def compute(measured: Measured) -> Metric:
     if not measured.finished:
         return unavailable(UNIT, BETTER, NO_MEMBER)
     found = [
-        value
-        for member in measured.finished
-        for stop in member.of_all_ranks("epoch_stop")
-        for value in stop.get("staleness", [])
+        value for member in measured.finished for stop in member.of_all_ranks(EpochStop) for value in stop.staleness
     ]
     if not found:
         mode = measured.config.train.communication

@@ -2,6 +2,7 @@
 
 from trainmark.collect.measured import Measured
 from trainmark.collect.reasons import NO_MEMBER, NOT_OVER
+from trainmark.spec.events import RunStart, RunStop
 from trainmark.spec.result import Better, Metric, unavailable
 
 UNIT = "s"
@@ -23,8 +24,8 @@ def compute(measured: Measured) -> Metric:
     if any(member.state not in ("finished", "failed") for member in measured.members):
         return unavailable(UNIT, BETTER, NOT_OVER)
     # The time that a failed member took counts as well: it kept its cores from others.
-    starts = [event["wall_s"] for member in measured.members if (event := member.one("run_start"))]
-    stops = [event["wall_s"] for member in measured.finished if (event := member.one("run_stop"))]
+    starts = [start.wall_s for member in measured.members if (start := member.one(RunStart))]
+    stops = [stop.wall_s for member in measured.finished if (stop := member.one(RunStop))]
     failed = [member.last_event_s for member in measured.members if member.state == "failed"]
     stops += [last_s for last_s in failed if last_s is not None]
     return Metric(

@@ -9,6 +9,7 @@ from torch import nn
 
 from trainmark.spec.config import RunConfig
 from trainmark.spec.errors import PlanError
+from trainmark.spec.events import EngineReady
 from trainmark.spec.layout import global_batch, layout_of
 from trainmark.spec.registries import (
     COMMUNICATION,
@@ -90,31 +91,31 @@ def refuse_narrow_convolutions(model: nn.Module) -> None:
                 )
 
 
-def chosen_options(context: RankContext, state: TrainingState, *, is_synthetic: bool) -> dict[str, Any]:
+def chosen_options(context: RankContext, state: TrainingState, *, is_synthetic: bool) -> EngineReady:
     """Which options were on, for the Result."""
     config, train, workers = context.config, context.config.train, context.workers
-    return {
-        "synthetic": is_synthetic,
-        "precision": train.precision,
-        "arithmetic": state.arithmetic.note,
-        "optimizer": train.optimizer,
-        "optimizer_form": "fused" if state.optimizer.param_groups[0].get("fused") else "foreach",
-        "threads": torch.get_num_threads(),
-        "thread_binding": config.launch.thread_binding,
-        "allocator": config.launch.allocator,
-        "memory_format": train.torch.memory_format,
-        "compiler": train.torch.compiler,
-        "cuda_graph": train.torch.cuda_graph,
-        "recompute": train.torch.recompute,
-        "offload": train.torch.offload,
-        "parallel": train.parallel,
-        "communication": train.communication,
-        "communication_precision": train.communication_precision,
-        "batch_norm": train.batch_norm,
-        "replicas": layout_of(train, workers).replicas,
-        "stages": layout_of(train, workers).stages,
-        "global_batch": global_batch(train, workers),
-    }
+    return EngineReady(
+        synthetic=is_synthetic,
+        precision=train.precision,
+        arithmetic=state.arithmetic.note,
+        optimizer=train.optimizer,
+        optimizer_form="fused" if state.optimizer.param_groups[0].get("fused") else "foreach",
+        threads=torch.get_num_threads(),
+        thread_binding=config.launch.thread_binding,
+        allocator=config.launch.allocator,
+        memory_format=train.torch.memory_format,
+        compiler=train.torch.compiler,
+        cuda_graph=train.torch.cuda_graph,
+        recompute=train.torch.recompute,
+        offload=train.torch.offload,
+        parallel=train.parallel,
+        communication=train.communication,
+        communication_precision=train.communication_precision,
+        batch_norm=train.batch_norm,
+        replicas=layout_of(train, workers).replicas,
+        stages=layout_of(train, workers).stages,
+        global_batch=global_batch(train, workers),
+    )
 
 
 def _part_from_other_ranks(seed: int, member: int, rank: int) -> None:

@@ -13,9 +13,18 @@ from torch import Tensor, nn
 from trainmark.data.epochs import Order, Views
 from trainmark.data.source import Known, Resident, Source, Synthetic
 from trainmark.machine.ceilings import measure_ceiling
+from trainmark.spec.events import EngineReady
 from trainmark.spec.seeds import weights_seed
 from trainmark.train.agreement import Store
-from trainmark.train.engine import Clock, Data, HostClock, RankContext, UnfitStateError, UnreadableStateError
+from trainmark.train.engine import (
+    Clock,
+    Data,
+    DeviceFacts,
+    HostClock,
+    RankContext,
+    UnfitStateError,
+    UnreadableStateError,
+)
 from trainmark.train.out_of_memory import explain_out_of_memory
 from trainmark.train.torch.batches import Batches, ResidentBatches, StreamedBatches, SyntheticBatches
 from trainmark.train.torch.build import TrainingState, build_state, chosen_options
@@ -47,27 +56,26 @@ class TorchEngine:
     def _on_gpu(self) -> bool:
         return self._device.type == "cuda"
 
-    def set_up(self) -> dict[str, Any]:
+    def set_up(self) -> DeviceFacts:
         """Threads, seed and device are set."""
         torch.set_num_threads(self._context.threads)
         torch.manual_seed(weights_seed(self._context.config.seed, self._context.member))
         if self._on_gpu:
             torch.backends.cudnn.benchmark = True
         torch.ones(2**20).add_(1)  # large enough for all threads, so that they exist when their cores are checked
-        return {
-            "device": torch.cuda.get_device_name() if self._on_gpu else "cpu",
-            "device_uuid": f"GPU-{torch.cuda.get_device_properties().uuid}" if self._on_gpu else None,
-            "threads_running": torch.get_num_threads(),
-            "torch": torch.__version__,
-            "torch_isa": torch.backends.cpu.get_cpu_capability(),
-        }
+        return DeviceFacts(
+            name=torch.cuda.get_device_name() if self._on_gpu else "cpu",
+            uuid=f"GPU-{torch.cuda.get_device_properties().uuid}" if self._on_gpu else None,
+            threads=torch.get_num_threads(),
+            software={"torch": str(torch.__version__), "torch_isa": torch.backends.cpu.get_cpu_capability()},
+        )
 
     def join(self) -> Store | None:
         """The ranks form a process group: gloo on CPUs, NCCL on GPUs."""
         self._workers, store = join_group(self._context, self._device)
         return store
 
-    def build(self, data: Data) -> dict[str, Any]:
+    def build(self, data: Data) -> EngineReady:
         """Model, optimizer and batches are there."""
         self._state = build_state(self._context, self._workers, data.sample_shape)
         self._train = self._open(data.train)

@@ -1,0 +1,130 @@
+"""Files of events, one JSON object a line: how they are read back, whatever a crash or another version left in them."""
+
+import json
+from collections.abc import Iterable
+from functools import cache, reduce
+from operator import or_
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple, TypeVar
+
+from pydantic import Field, TypeAdapter, ValidationError
+
+from trainmark.spec import events, machine_events
+from trainmark.spec.events import Event
+
+E = TypeVar("E", bound=Event)
+
+
+def name_of(kind: type[Event]) -> str:
+    """The kind as it stands in a line."""
+    return str(kind.model_fields["kind"].default)
+
+
+# As the docs list them.
+KINDS: dict[str, type[Event]] = {
+    name_of(kind): kind
+    for kind in (
+        events.RankStarted,
+        events.StagingStart,
+        events.StagingStop,
+        events.DataReady,
+        events.ModelReady,
+        events.EngineReady,
+        events.StartWait,
+        machine_events.CeilingStart,
+        machine_events.Ceiling,
+        events.CheckpointDamaged,
+        events.Resumed,
+        events.RunStart,
+        events.EpochStart,
+        events.Steps,
+        events.EpochStop,
+        events.Evaluation,
+        events.Checkpoint,
+        events.RunStop,
+        machine_events.Memory,
+        machine_events.UsageStart,
+        machine_events.Usage,
+        events.Failed,
+        events.Finished,
+    )
+}
+
+
+class EventFile(NamedTuple):
+    """A whole file of events, and the numbers of its lines, from 1, that hold none."""
+
+    events: tuple[Event, ...]
+    damaged_lines: tuple[int, ...]
+
+
+class DamagedLineError(ValueError):
+    """A line that holds no event."""
+
+
+def read_events(path: Path, offset: int = 0) -> tuple[list[Event], int]:
+    """The whole events from byte `offset` on, and the offset to go on from; a half-written last line waits.
+
+    Lines that hold no event, say torn by a crash, are skipped: the lines around them still count.
+    """
+    try:
+        with path.open("rb") as file:
+            file.seek(offset)
+            data = file.read()
+    except OSError:  # not there yet, or not to be read now
+        return [], offset
+    whole, newline, _ = data.rpartition(b"\n")
+    return list(_read_lines(whole.split(b"\n")).events), offset + len(whole) + len(newline)
+
+
+def read_event_file(path: Path, *, is_over: bool) -> EventFile:
+    """All events of a file; a half-written last line is damaged if the writing is over. Raises OSError."""
+    lines = path.read_bytes().split(b"\n")
+    return _read_lines(lines if is_over else lines[:-1])
+
+
+def _read_lines(lines: Iterable[bytes]) -> EventFile:
+    found, damaged = [], []
+    for number, line in enumerate(lines, 1):
+        try:
+            event = parse_event(line) if line else None
+        except DamagedLineError:
+            damaged.append(number)
+            continue
+        if event is not None:
+            found.append(event)
+    return EventFile(tuple(found), tuple(damaged))
+
+
+def parse_event(line: bytes | str) -> Event | None:
+    """The event of a line; None where a later version wrote a kind that is unknown here. Raises DamagedLineError."""
+    try:
+        event = _lines().validate_json(line, extra="ignore")  # fields that later versions have added
+    except ValidationError as error:
+        if _is_of_unknown_kind(line):
+            return None
+        raise DamagedLineError(str(error)) from error
+    if "wall_s" not in event.model_fields_set:
+        raise DamagedLineError("no wall_s")
+    return event
+
+
+def _is_of_unknown_kind(line: bytes | str) -> bool:
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    kind = value.get("kind") if isinstance(value, dict) else None
+    return isinstance(kind, str) and kind not in KINDS
+
+
+@cache
+def _lines() -> TypeAdapter[Event]:
+    """Of which kind a line is, is looked up before its other fields are read."""
+    any_kind: Any = Annotated[reduce(or_, KINDS.values()), Field(discriminator="kind")]
+    return TypeAdapter(any_kind)
+
+
+def first_of(kind: type[E], of_rank: Iterable[Event]) -> E | None:
+    """The first event of one kind."""
+    return next((event for event in of_rank if isinstance(event, kind)), None)

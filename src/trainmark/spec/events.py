@@ -1,0 +1,282 @@
+"""Events: what each rank measured, a declared type per kind; those of ceilings and usage are in machine_events."""
+
+from typing import Any, ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict, FiniteFloat
+
+
+class Part(BaseModel):
+    """Some fields of an event. Those with a default were not written by every version, or not in every mode."""
+
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", protected_namespaces=())
+
+
+class Event(Part):
+    """One line of a file of events; the log adds the clocks when it is written."""
+
+    kind: str
+    wall_s: FiniteFloat = 0.0  # Unix time
+    monotonic_s: FiniteFloat = 0.0  # the host's monotonic clock
+    OF_LINE: ClassVar = frozenset({"kind", "wall_s", "monotonic_s"})
+
+    def facts(self) -> dict[str, Any]:
+        """What stands in the event beside its kind and the clocks: plain values, without fields that nobody set."""
+        return self.model_dump(exclude=set(self.OF_LINE), exclude_unset=True)
+
+
+class Affinity(Part):
+    """Where a rank was to run, and where it runs."""
+
+    cores_asked: str
+    cores_allowed: str
+    threads_asked: int
+    threads_running: int
+    verified: bool
+
+
+class RankStarted(Event):
+    """The process is up: host, pid, cores, threads, software."""
+
+    kind: Literal["rank_started"] = "rank_started"
+    affinity: Affinity
+    host: str | None = None
+    pid: int | None = None
+    rank: int | None = None
+    device: str | None = None
+    device_uuid: str | None = None
+    environment: dict[str, str] | None = None
+    allocator: str | None = None  # that was really loaded
+    software: dict[str, str] = {}  # the engine's: versions, and what it chose on this device
+    torch: str | None = None  # of earlier versions
+    torch_isa: str | None = None
+
+    def of_software(self) -> dict[str, Any]:
+        """What the rank itself said of the software and the device that it ran with."""
+        engine: dict[str, str | None] = {"torch": self.torch, "torch_isa": self.torch_isa, **self.software}
+        return {**engine, "device": self.device, "environment": self.environment, "allocator": self.allocator}
+
+
+class StagingStart(Event):
+    """Copying of the member's samples to the node's own storage begins (MLPerf HPC's staging_start)."""
+
+    kind: Literal["staging_start"] = "staging_start"
+    samples: int | None = None
+    of_samples: int | None = None
+    folder: str | None = None
+
+
+class StagingStop(Event):
+    """The samples are there: how many, bytes, time, copied now or found (MLPerf HPC's staging_stop)."""
+
+    kind: Literal["staging_stop"] = "staging_stop"
+    samples: int
+    of_samples: int
+    bytes: int
+    staging_s: FiniteFloat
+    reused: bool
+    replaced: str | None = None  # what was wrong with the pack before
+    folder: str | None = None
+
+
+class DataReady(Event):
+    """The dataset is open: its name, the bootstrap's draws, the fingerprint."""
+
+    kind: Literal["data_ready"] = "data_ready"
+    draws: int
+    fingerprint: str
+    dataset: str | None = None
+    synthetic: bool = False
+    kept: str | None = None  # where training finds its samples
+
+
+class OperatorFlops(Part):
+    """FLOPs of a detector's proposal, in all and by operator."""
+
+    training: FiniteFloat
+    operators: dict[str, FiniteFloat] = {}
+    forward: FiniteFloat | None = None
+
+
+class SampleFlops(OperatorFlops):
+    """FLOPs of one sample in one convention."""
+
+    training_plain_3x: FiniteFloat | None = None
+    operators_forward: dict[str, FiniteFloat] | None = None
+    rule: str | None = None
+    per_proposal: OperatorFlops | None = None
+
+    def training_with(self, proposals: float) -> float:
+        """FLOPs of a sample's training with so many proposals, which cost nothing in models that make none."""
+        return self.training + (proposals * self.per_proposal.training if self.per_proposal else 0.0)
+
+
+class LayerCost(Part):
+    """What one layer costs per sample."""
+
+    layer: str
+    kind: str
+    output_shape: list[int]
+    parameters: int
+    forward: FiniteFloat
+    training: FiniteFloat
+    activation_bytes: int
+    arithmetic_intensity: FiniteFloat
+
+
+class ModelReady(Event):
+    """The model is built: parameters, FLOPs by operator and convention."""
+
+    kind: Literal["model_ready"] = "model_ready"
+    model: str
+    conventions: dict[str, SampleFlops]
+    input_shape: list[int] | None = None
+    parameters: int | None = None
+    activation_bytes: int | None = None
+    moved_bytes: dict[str, int] | None = None
+    arithmetic_intensity: FiniteFloat | None = None
+    layers: list[LayerCost] | None = None
+
+
+class EngineReady(Event):
+    """Which options of the training engine are on, and what the arithmetic really is."""
+
+    kind: Literal["engine_ready"] = "engine_ready"
+    synthetic: bool | None = None
+    precision: str | None = None
+    arithmetic: str | None = None
+    optimizer: str | None = None
+    optimizer_form: str | None = None
+    threads: int | None = None
+    thread_binding: str | None = None
+    allocator: str | None = None
+    memory_format: str | None = None
+    compiler: str | None = None
+    cuda_graph: bool | None = None
+    recompute: bool | None = None
+    offload: str | None = None
+    parallel: str | None = None
+    communication: str | None = None
+    communication_precision: str | None = None
+    batch_norm: str | None = None
+    replicas: int | None = None
+    stages: int | None = None
+    global_batch: int | None = None
+    further: dict[str, str | bool | int | FiniteFloat | None] = {}  # what only this engine has
+
+    def options(self) -> dict[str, Any]:
+        """All of it by name, as it stands in the Result."""
+        return {**{name: value for name, value in self.facts().items() if name != "further"}, **self.further}
+
+
+class StartWait(Event):
+    """The rank is set up and waits at the start barrier for the other members."""
+
+    kind: Literal["start_wait"] = "start_wait"
+
+
+class CheckpointDamaged(Event):
+    """A checkpoint of an earlier attempt is damaged on some ranks, so the one before it is tried."""
+
+    kind: Literal["checkpoint_damaged"] = "checkpoint_damaged"
+    checkpoint: str
+    ranks: list[int] | None = None
+    reason: str | None = None  # None on ranks whose own part is whole
+
+
+class Resumed(Event):
+    """Training goes on from a checkpoint of an earlier attempt."""
+
+    kind: Literal["resumed"] = "resumed"
+    checkpoint: str
+    epoch: int | None = None
+    step: int | None = None
+
+
+class RunStart(Event):
+    """Training begins (MLPerf's run_start)."""
+
+    kind: Literal["run_start"] = "run_start"
+    epoch: int
+
+
+class EpochStart(Event):
+    """An epoch begins."""
+
+    kind: Literal["epoch_start"] = "epoch_start"
+    epoch: int
+    step: int | None = None
+
+
+class Steps(Event):
+    """A block of steps: durations, waits for data, losses (None where one is not finite), learning rates."""
+
+    kind: Literal["steps"] = "steps"
+    first_step: int
+    step_s: list[FiniteFloat]
+    wait_s: list[FiniteFloat]
+    loss: list[FiniteFloat | None]
+    learning_rate: list[FiniteFloat] = []
+    epoch: int | None = None
+
+
+class EpochStop(Event):
+    """An epoch ended: samples, time, time spent in the harness, and what its parallel mode measured."""
+
+    kind: Literal["epoch_stop"] = "epoch_stop"
+    epoch: int
+    next_step: int
+    samples: int  # of all workers
+    epoch_s: FiniteFloat
+    harness_s: FiniteFloat
+    sent_bytes: int | None = None
+    sent_intra_node_bytes: int | None = None
+    sent_inter_node_bytes: int | None = None
+    sent_reason: str | None = None  # why bytes are not seen
+    waited_s: FiniteFloat | None = None  # for other workers
+    waited_reason: str | None = None
+    busy_s: FiniteFloat | None = None
+    step_s: FiniteFloat | None = None
+    bubble_share: FiniteFloat | None = None
+    ideal_bubble_share: FiniteFloat | None = None
+    staleness: list[FiniteFloat] = []
+    images_seen: int | None = None
+    proposals_seen: int | None = None
+
+
+class Evaluation(Event):
+    """Quality on held-out samples."""
+
+    kind: Literal["evaluation"] = "evaluation"
+    epoch: int
+    quality: FiniteFloat
+    evaluation_s: FiniteFloat | None = None
+
+
+class Checkpoint(Event):
+    """A checkpoint was written."""
+
+    kind: Literal["checkpoint"] = "checkpoint"
+    epoch: int | None = None
+    step: int | None = None
+
+
+class RunStop(Event):
+    """Training and its last evaluation ended (MLPerf's run_stop)."""
+
+    kind: Literal["run_stop"] = "run_stop"
+    quality: FiniteFloat | None = None
+
+
+class Failed(Event):
+    """The rank ends with an error: message and traceback."""
+
+    kind: Literal["failed"] = "failed"
+    error: str
+    type: str | None = None
+    traceback: str | None = None
+
+
+class Finished(Event):
+    """The rank ends well."""
+
+    kind: Literal["finished"] = "finished"
