@@ -17,7 +17,6 @@ from trainmark.workloads.quality.detections import (
     truth_of,
 )
 
-TASK = "detection"
 NUM_RESAMPLES = 200
 RESAMPLING_SEED = 0  # the same predictions have the same interval
 
@@ -26,6 +25,7 @@ class Map50:
     """Mean average precision of detections at IoU 0.5, as COCO's; the ensemble fuses its members' boxes."""
 
     RANGE = (0.0, 1.0)
+    task = "detection"
 
     @staticmethod
     def score(predictions: Predictions, labels: Labels) -> float:
@@ -68,6 +68,7 @@ class Map50Nms:
     """Mean average precision of detections at IoU 0.5; the ensemble keeps its members' best boxes."""
 
     RANGE = Map50.RANGE
+    task = Map50.task
     score = staticmethod(Map50.score)
     interval = staticmethod(Map50.interval)
 
