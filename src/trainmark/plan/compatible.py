@@ -8,10 +8,10 @@ from trainmark.plan.images import image_refusals
 from trainmark.spec.config import RunConfig, TrainConfig
 from trainmark.spec.errors import PlanError
 from trainmark.spec.layout import SPLITTING
-from trainmark.spec.registries import MODELS
+from trainmark.spec.model_card import BLOCK_CHANNELS
 from trainmark.spec.site import Site
 from trainmark.spec.units import counted
-from trainmark.workloads.narrow_convolutions import BLOCK_CHANNELS, narrow_channels
+from trainmark.workloads.find import find_card
 
 PLAIN_EXCHANGE = {"communication": "allreduce", "communication_precision": "fp32"}
 
@@ -38,7 +38,7 @@ def check_compatible(config: RunConfig, workers: int, site: Site) -> None:
 
 def _whole_models(config: RunConfig, workers: int) -> Iterator[str]:
     chosen = config.train.parallel
-    if chosen in SPLITTING and MODELS.constant(config.model, "NUM_LAYERS") is None:
+    if chosen in SPLITTING and find_card(config.model).num_layers is None:
         sharded = " or --set train.parallel=sharded" if workers > 1 else " (with several workers also sharded)"
         yield (
             f"{config.model} cannot be split by layers, as train.parallel={chosen} does. "
@@ -92,7 +92,7 @@ def _stages(config: RunConfig, workers: int) -> Iterator[str]:
             )
         return
     stages = train.stages or workers
-    layers = MODELS.constant(config.model, "NUM_LAYERS")
+    layers = find_card(config.model).num_layers
     if layers is None:  # refused already
         return
     if stages == 1 < workers or workers % stages or stages > layers:
@@ -208,13 +208,13 @@ def _memory(train: TrainConfig, site: Site) -> Iterator[str]:
 
 
 def _unsafe_layout(config: RunConfig, site: Site) -> Iterator[str]:
-    narrow = narrow_channels(config.model, config.model_settings)
+    narrow = find_card(config.model).narrow_channels(config.model_settings)
     if narrow and config.train.torch.memory_format == "channels-last" and not site.has_accelerators:
         yield (
             f"{config.model} has a strided 1×1 convolution of {counted(narrow, 'channel')}, whose gradient oneDNN "
             f"computes wrongly in channels-last below {BLOCK_CHANNELS}. Choose --set "
             f"train.torch.memory_format=contiguous, or --set "
-            f"model_settings.{MODELS.constant(config.model, 'STRIDED_1X1_INPUT')}={BLOCK_CHANNELS}."
+            f"model_settings.{find_card(config.model).strided_1x1_input}={BLOCK_CHANNELS}."
         )
 
 

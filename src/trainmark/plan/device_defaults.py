@@ -6,9 +6,8 @@ from typing import Literal
 
 from trainmark.plan.scale import Scale
 from trainmark.spec.config import RunChoices, RunConfig, TrainChoices
-from trainmark.spec.registries import MODELS
 from trainmark.spec.site import Site
-from trainmark.workloads.narrow_convolutions import narrow_channels
+from trainmark.workloads.find import find_card
 
 SCALED = ("fp16-mixed", "fp16")  # precisions that scale the loss, and look at the gradients before each step
 
@@ -63,9 +62,9 @@ def default_layout(choices: RunChoices, train: TrainChoices, site: Site) -> str:
     """Channels last; on CPUs oneDNN's blocks for models that support them, NCHW where channels-last is unsafe."""
     if site.has_accelerators:
         return "channels-last"
-    if MODELS.constant(choices.model, "BLOCKED_LAYOUT") is True and not any(differing(train, FOR_BLOCKS)):
+    if find_card(choices.model).blocked_layout and not any(differing(train, FOR_BLOCKS)):
         return "onednn"
-    return "contiguous" if narrow_channels(choices.model, choices.model_settings) else "channels-last"
+    return "contiguous" if find_card(choices.model).narrow_channels(choices.model_settings) else "channels-last"
 
 
 def default_precision(site: Site) -> str:
@@ -95,8 +94,8 @@ def differing(train: TrainChoices, needed: Mapping[str, str | bool]) -> Iterator
 
 
 def has_fixed_shapes(model: str) -> bool:
-    """Whether all tensors of a model have shapes that do not depend on the data; its module says where not."""
-    return MODELS.constant(model, "CAPTURABLE") is not False
+    """Whether all tensors of a model have shapes that do not depend on the data."""
+    return find_card(model).has_fixed_shapes
 
 
 def reasons_against_graph(model: str, train: TrainChoices, workers: int) -> list[str]:

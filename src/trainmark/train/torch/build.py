@@ -11,9 +11,9 @@ from trainmark.spec.config import RunConfig
 from trainmark.spec.errors import PlanError
 from trainmark.spec.events import EngineReady
 from trainmark.spec.layout import global_batch, layout_of
+from trainmark.spec.model_card import BLOCK_CHANNELS
 from trainmark.spec.registries import (
     COMMUNICATION,
-    MODELS,
     OPTIMIZERS,
     PARALLEL,
     PRECISIONS,
@@ -26,9 +26,8 @@ from trainmark.train.torch.activations import offloading, recompute_layers
 from trainmark.train.torch.process_group import replica_peers
 from trainmark.train.torch.protocols import Arithmetic, Communicator, Parallelism, Parts, Peers
 from trainmark.train.torch.speed import image_layout
-from trainmark.train.torch.task import Task
-from trainmark.workloads.find import find_size
-from trainmark.workloads.narrow_convolutions import BLOCK_CHANNELS
+from trainmark.train.torch.tasks import Task
+from trainmark.workloads.find import find_card, find_size
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,7 @@ def build_state(context: RankContext, workers: Peers, sample_shape: tuple[int, .
 
 def build_model(config: RunConfig, arithmetic: Arithmetic, device: torch.device) -> nn.Module:
     """The model as it is trained: on its device, in its layout and precision."""
-    model: nn.Module = MODELS.load(config.model)(**config.model_settings)
+    model: nn.Module = find_card(config.model).build("torch", config.model_settings)
     model = arithmetic.convert(model.to(device).to(memory_format=image_layout(config.train)))  # type: ignore[call-overload]
     if device.type == "cpu" and config.train.torch.memory_format == "channels-last":
         refuse_narrow_convolutions(model)
