@@ -65,6 +65,14 @@ QUALITIES = Registry(
     group="trainmark.qualities",
 )
 
+ENGINES = Registry(
+    "engine",
+    {
+        "torch": "trainmark.train.torch.offer:OFFER",
+    },
+    group="trainmark.engines",
+)
+
 OPTIMIZERS = Registry(
     "optimizer",
     {
@@ -189,6 +197,7 @@ KINDS = {
     "workloads": WORKLOADS,
     "models": MODELS,
     "datasets": DATASETS,
+    "engines": ENGINES,
     "tasks": TASKS,
     "qualities": QUALITIES,
     "optimizers": OPTIMIZERS,
