@@ -50,10 +50,10 @@ class Small:
         return cast(Trainee, self)
 
 
-def train(run: RunFolder, attempt: int, steps: range, trainee: Small) -> None:
+def train(run: RunFolder, attempt: int, steps: range, trainee: Small, **launch: Any) -> None:
     """Leaves a checkpoint before each step, in which all weights are the step's number."""
     log = EventLog(run.attempt(0, attempt).rank_events(trainee.rank))
-    checkpoints = Checkpoints(run.attempt(0, attempt), LaunchConfig(), log, EndRequest())
+    checkpoints = Checkpoints(run.attempt(0, attempt), LaunchConfig(**launch), log, EndRequest())
     for step in steps:
         trainee.parallelism.values.fill_(step)
         checkpoints.save(trainee.as_trainee(), Position(step, epoch=step))
@@ -87,6 +87,14 @@ def test_the_newest_two_checkpoints_of_an_attempt_are_kept(tmp_path: Path) -> No
         "checkpoint-000000003",
         "checkpoint-000000004",
     ]
+
+
+@pytest.mark.parametrize("kept", [1, 3])
+def test_as_many_checkpoints_are_kept_as_the_user_chose(tmp_path: Path, kept: int) -> None:
+    run = RunFolder(tmp_path)
+    train(run, 1, range(1, 6), Small(), keep_checkpoints=kept)
+    steps = [int(each.path.name.removeprefix("checkpoint-")) for each in run.attempt(0, 1).checkpoints()]
+    assert steps == [3, 4, 5][-kept:]
 
 
 def test_a_checkpoint_holds_the_checksums_of_its_files(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from trainmark.plan.parts import check_model_settings, check_target, check_task,
 from trainmark.spec.config import RunChoices, with_torch_section
 from trainmark.spec.errors import ConfigError
 from trainmark.spec.registries import (
+    BOOTSTRAPS,
     COMMUNICATION,
     COMMUNICATION_PRECISIONS,
     DATASETS,
@@ -136,6 +137,7 @@ def _check_names(config: RunChoices) -> None:
     for registry, name in (
         (MODELS, config.model),
         (DATASETS, config.dataset),
+        (BOOTSTRAPS, config.ensemble.bootstrap),
         (QUALITIES, config.quality),
         (SCHEDULES, config.train.schedule),
         (LAUNCHERS, config.launch.launcher),

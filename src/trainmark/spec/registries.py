@@ -65,6 +65,16 @@ QUALITIES = Registry(
     group="trainmark.qualities",
 )
 
+BOOTSTRAPS = Registry(
+    "bootstrap",
+    {
+        "poisson": "trainmark.data.bootstrap:poisson",
+        "multinomial": "trainmark.data.bootstrap:multinomial",
+        "none": "trainmark.data.bootstrap:none",
+    },
+    group="trainmark.bootstraps",
+)
+
 ENGINES = Registry(
     "engine",
     {
@@ -197,6 +207,7 @@ KINDS = {
     "workloads": WORKLOADS,
     "models": MODELS,
     "datasets": DATASETS,
+    "bootstraps": BOOTSTRAPS,
     "engines": ENGINES,
     "tasks": TASKS,
     "qualities": QUALITIES,

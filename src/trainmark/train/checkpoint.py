@@ -15,7 +15,6 @@ from trainmark.train.event_log import EventLog
 from trainmark.train.torch.process_group import barrier, gather_rows
 from trainmark.train.torch.trainee import Trainee
 
-KEPT = 2  # whole checkpoints of an attempt: should the newest one be damaged, the one before is still there
 CHECKSUM = "blake2b"
 CHECKSUM_BYTES = 16
 
@@ -29,7 +28,7 @@ class Position(NamedTuple):
 
 
 class Checkpoints:
-    """Writes a member's checkpoints; the newest two are kept."""
+    """Writes a member's checkpoints; the newest `launch.keep_checkpoints` are kept."""
 
     def __init__(self, attempt: AttemptFolder, launch: LaunchConfig, log: EventLog, request: EndRequest) -> None:
         self._attempt = attempt
@@ -61,7 +60,7 @@ class Checkpoints:
             # From here on this is the one to resume from.
             write_json(folder.complete, {CHECKSUM: [bytes(row).hex() for row in checksums.tolist()]})
             self._log.write("checkpoint", epoch=position.epoch, step=position.step)
-            remove_old_checkpoints(self._attempt)
+            remove_old_checkpoints(self._attempt, self._launch.keep_checkpoints)
         barrier()
         if self._request.is_due(position.step):
             raise EndedEarlyError(
@@ -70,11 +69,11 @@ class Checkpoints:
             )
 
 
-def remove_old_checkpoints(attempt: AttemptFolder) -> None:
-    """Only the newest whole ones of the attempt are left."""
+def remove_old_checkpoints(attempt: AttemptFolder, kept: int) -> None:
+    """Only the newest whole ones of the attempt are left, `kept` of them."""
     whole = [each for each in attempt.checkpoints() if each.complete.exists()]
     for older in attempt.checkpoints():
-        if older not in whole[-KEPT:]:
+        if older not in whole[-kept:]:
             older.complete.unlink(missing_ok=True)  # first: what is left of it by a kill must not be taken for whole
             shutil.rmtree(older.path, ignore_errors=True)
 
