@@ -56,6 +56,15 @@ def test_it_is_trained_with_its_own_model_data_target_and_exponent(
     assert trainmark("show", result["run_id"], "--json", PYTHONPATH=installed).stdout == done.stdout
 
 
+def test_its_bootstrap_decides_what_a_member_trains_on(trainmark: Command, installed: str, tmp_path: Path) -> None:
+    run = ("run", "stripes", "--members", "1", "--json", "--set", "measure.ceiling=false")
+    done = trainmark(*run, "--set", "ensemble.bootstrap=first-half", PYTHONPATH=installed)
+    assert done.returncode == 0, done.stderr
+    folder = tmp_path / "runs" / json.loads(done.stdout)["run_id"]
+    (entry,) = json.loads((folder / "bootstrap/audit.json").read_text())["members"]
+    assert (entry["draws"], entry["present_share"], entry["expected_share"]) == (100, 0.5, None)
+
+
 def test_a_wrong_setting_of_its_dataset_is_refused(trainmark: Command, installed: str, tmp_path: Path) -> None:
     done = trainmark("run", "stripes", "--set", "data.num_tran=3", PYTHONPATH=installed)
     assert done.returncode == 2

@@ -20,7 +20,7 @@ from trainmark.spec.run_folder import RunFolder
 
 @pytest.mark.parametrize("method", ["poisson", "multinomial"])
 def test_63_percent_of_the_samples_are_present(method: str) -> None:
-    audit = audit_counts(sample_counts(method, 100_000, seed=3, member=0), method)  # type: ignore[arg-type]
+    audit = audit_counts(sample_counts(method, 100_000, seed=3, member=0), method)
     assert audit["present_share"] == pytest.approx(0.632, abs=0.005)
     assert audit["as_expected"]
 

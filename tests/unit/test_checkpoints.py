@@ -11,7 +11,6 @@ import torch
 import torch.distributed as dist
 
 from tests.worker_group import run_workers
-from trainmark.spec.config import LaunchConfig
 from trainmark.spec.errors import TrainmarkError
 from trainmark.spec.run_folder import CheckpointFolder, RunFolder
 from trainmark.train import checkpoints as module
@@ -53,18 +52,18 @@ class Small(TorchEngine):
         self._device, self._whole = torch.device("cpu"), None
         self._state = cast(Any, SimpleNamespace(parallelism=self.parallelism, optimizer=None))
 
-    def context_of(self, run: RunFolder, attempt: int) -> RankContext:
+    def context_of(self, run: RunFolder, attempt: int, **launch: Any) -> RankContext:
         log = EventLog(run.attempt(0, attempt).rank_events(self.rank))
         ranks = tuple(range(self.workers))
         record = SimpleNamespace(
-            folder=run, config=SimpleNamespace(launch=LaunchConfig()), job=SimpleNamespace(ranks=ranks)
+            folder=run, config=SimpleNamespace(launch=LaunchConfig(**launch)), job=SimpleNamespace(ranks=ranks)
         )
         return RankContext(cast(Any, record), cast(Any, SimpleNamespace(rank=self.rank)), run.attempt(0, attempt), log)
 
 
-def train(run: RunFolder, attempt: int, steps: range, engine: Small, store: Store | None = None) -> None:
+def train(run: RunFolder, attempt: int, steps: range, engine: Small, store: Store | None = None, **launch: Any) -> None:
     """Leaves a checkpoint before each step, in which all weights are the step's number."""
-    checkpoints = Checkpoints(engine.context_of(run, attempt), store, EndRequest())
+    checkpoints = Checkpoints(engine.context_of(run, attempt, **launch), store, EndRequest())
     for step in steps:
         engine.parallelism.values.fill_(step)
         checkpoints.save(engine, Position(step, epoch=step))
@@ -100,6 +99,14 @@ def test_the_newest_two_checkpoints_of_an_attempt_are_kept(tmp_path: Path) -> No
         "checkpoint-000000003",
         "checkpoint-000000004",
     ]
+
+
+@pytest.mark.parametrize("kept", [1, 3])
+def test_as_many_checkpoints_are_kept_as_the_user_chose(tmp_path: Path, kept: int) -> None:
+    run = RunFolder(tmp_path)
+    train(run, 1, range(1, 6), Small(), keep_checkpoints=kept)
+    steps = [int(each.path.name.removeprefix("checkpoint-")) for each in run.attempt(0, 1).checkpoints()]
+    assert steps == [3, 4, 5][-kept:]
 
 
 def test_a_checkpoint_holds_the_checksums_of_its_files(tmp_path: Path) -> None:

@@ -4,10 +4,10 @@ import time
 from pathlib import Path
 
 import pytest
-from trainmark.train.start_line import wait_for_go
 
 from trainmark.launch.start_barrier import is_ready, tell_start
 from trainmark.spec.run_folder import AttemptFolder, RunFolder
+from trainmark.train.member import wait_for_start
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def test_a_rank_says_that_it_is_ready_and_goes_at_the_moment_that_was_named(atte
     assert not is_ready(attempt, 1)
     before = time.monotonic()
     tell_start([attempt], delay_s=0.3)
-    wait_for_go(attempt, 0)
+    wait_for_start(attempt, 0)
     assert time.monotonic() - before > 0.29
     assert is_ready(attempt, 1) and not is_ready(attempt, 2)
 
@@ -34,5 +34,5 @@ def test_a_clock_that_is_behind_costs_the_delay_and_no_more_and_one_that_is_ahea
     slept: list[float] = []
     monkeypatch.setattr(time, "time", lambda now=time.time: now() + clock_is_off_s)
     monkeypatch.setattr(time, "sleep", slept.append)
-    wait_for_go(attempt, 0)
+    wait_for_start(attempt, 0)
     assert slept == [waits_s]

@@ -94,7 +94,7 @@ def test_a_flag_is_named_as_it_was_written() -> None:
         ("train.learning_rate=0", "'train.learning_rate' is wrong: it must be more than 0, but got 0."),
         ("train.learning_rate=inf", "it must be a finite number, but got inf."),
         ("measure.ceiling=yes", "it must be true or false, but got 'yes'."),
-        ("ensemble.bootstrap=poison", "it must be 'poisson', 'multinomial' or 'none', but got 'poison'."),
+        ("launch.stage=locl", "it must be 'none' or 'local', but got 'locl'."),
         ("epochs=2", "there is no setting 'epochs'. Did you mean 'train.epochs'?"),
         ("batch_size=2", "Did you mean 'train.batch_size' or 'evaluate.batch_size'?"),
     ],

@@ -2,48 +2,83 @@
 
 import math
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trainmark.data.epochs import steps_per_epoch
 from trainmark.spec.config import RunConfig
+from trainmark.spec.errors import ConfigError
 from trainmark.spec.files import write_json
 from trainmark.spec.layout import global_batch
+from trainmark.spec.registries import BOOTSTRAPS
 from trainmark.spec.run_folder import RunFolder
 from trainmark.spec.seeds import Purpose, stream
 
-Method = Literal["poisson", "multinomial", "none"]
 Counts = NDArray[np.uint8]
+MOST_COUNTED = 255
 
 MOST_DRAWN = 1000
 PRESENT_SHARE = 1 - 1 / math.e  # of the samples are drawn at least once: 63.2 %
 
 
-def sample_counts(method: Method, num_samples: int, seed: int, member: int) -> Counts:
+def poisson(num_samples: int, random: np.random.Generator) -> NDArray[np.int64]:
+    """A Poisson(1) count for each sample, independent of all others."""
+    return random.poisson(1.0, num_samples)
+
+
+def multinomial(num_samples: int, random: np.random.Generator) -> NDArray[np.int64]:
+    """N draws with replacement from N samples, as Breiman's bagging does."""
+    return np.bincount(random.integers(0, num_samples, num_samples), minlength=num_samples)
+
+
+def none(num_samples: int, random: np.random.Generator) -> NDArray[np.int64]:
+    """Every sample once, the same for all members."""
+    return np.ones(num_samples, np.int64)
+
+
+class Law(NamedTuple):
+    """What theory says of a sampler."""
+
+    present_share: float  # of the samples, drawn at least once
+    draws_vary: bool  # whether the number of draws does
+
+
+# Of a plug-in's sampler nothing is known: its audit says what was drawn, and expects nothing.
+LAWS = {
+    "poisson": Law(PRESENT_SHARE, draws_vary=True),
+    "multinomial": Law(PRESENT_SHARE, draws_vary=False),
+    "none": Law(1.0, draws_vary=False),
+}
+
+
+def sample_counts(method: str, num_samples: int, seed: int, member: int) -> Counts:
     """How often each sample is drawn. The same member draws the same whatever the size of the ensemble."""
-    if method == "none":
-        return np.ones(num_samples, np.uint8)
-    rng = stream(seed, member, Purpose.BOOTSTRAP)
-    if method == "poisson":
-        counts = rng.poisson(1.0, num_samples)
-    else:
-        counts = np.bincount(rng.integers(0, num_samples, num_samples), minlength=num_samples)
-    return counts.astype(np.uint8)  # 255 draws of one sample have a probability below 1e-500
+    counts = np.asarray(BOOTSTRAPS.load(method)(num_samples, stream(seed, member, Purpose.BOOTSTRAP)))
+    if counts.shape != (num_samples,) or counts.dtype.kind not in "iu":
+        got = f"an array of {counts.dtype} and shape {counts.shape}"
+        raise ConfigError(f"The bootstrap '{method}' must give {num_samples} whole numbers, but gave {got}.")
+    # Of our own, 255 draws of one sample have a probability below 1e-500.
+    if num_samples and not 0 <= counts.min() <= counts.max() <= MOST_COUNTED:
+        raise ConfigError(
+            f"The bootstrap '{method}' must give counts from 0 to {MOST_COUNTED}, but gave {counts.min()} to "
+            f"{counts.max()}."
+        )
+    return counts.astype(np.uint8)
 
 
-def audit_counts(counts: Counts, method: Method) -> dict[str, Any]:
+def audit_counts(counts: Counts, method: str) -> dict[str, Any]:
     """What was drawn, and whether the share of samples present is as promised, within 5 standard errors."""
     present = float(np.count_nonzero(counts) / len(counts))
-    expected = 1.0 if method == "none" else PRESENT_SHARE
+    expected = LAWS[method].present_share if method in LAWS else present
     # A multinomial draw varies less than independent Poisson ones: their error bounds both. 1/N: its finite size.
     tolerance = 5 * math.sqrt(expected * (1 - expected) / len(counts)) + 1 / len(counts)
     return {
         "samples": len(counts),
         "draws": int(counts.sum(dtype=np.int64)),
         "present_share": present,
-        "expected_share": expected,
+        "expected_share": expected if method in LAWS else None,
         "as_expected": abs(present - expected) <= tolerance,
     }
 
@@ -51,18 +86,19 @@ def audit_counts(counts: Counts, method: Method) -> dict[str, Any]:
 def check_draws(config: RunConfig, num_samples: int, members: int, workers: int) -> None:
     """Raises if a member's bootstrap holds fewer draws than one global batch; of many members, the first are drawn."""
     method = config.ensemble.bootstrap
+    law = LAWS.get(method)
     # The sum of N Poisson counts is below N − 10 √N with a probability below 1e-21.
-    surely = num_samples - (10 * math.sqrt(num_samples) if method == "poisson" else 0)
+    surely = 0.0 if law is None else num_samples - (10 * math.sqrt(num_samples) if law.draws_vary else 0)
     if global_batch(config.train, workers) <= surely:
         return
-    for member in range(min(members, MOST_DRAWN) if method == "poisson" else 1):
+    for member in range(min(members, MOST_DRAWN) if law is None or law.draws_vary else 1):
         counts = sample_counts(method, num_samples, config.seed, member)
         steps_per_epoch(int(counts.sum(dtype=np.int64)), config.train, workers)
 
 
 def write_bootstraps(
     folder: RunFolder,
-    method: Method,
+    method: str,
     num_samples: int,
     seed: int,
     members: int,

@@ -12,9 +12,10 @@ from typing import Any
 import trainmark
 from trainmark.machine.accelerators import find_accelerators
 from trainmark.machine.topology import instruction_sets, read_topology
+from trainmark.spec.registries import ENGINES
 from trainmark.spec.units import show_cores
 
-PACKAGES = ("torch", "numpy", "scipy", "pydantic", "nvidia-ml-py", "mpi4py")
+PACKAGES = ("numpy", "scipy", "pydantic", "nvidia-ml-py", "mpi4py")
 
 # Only these variables are ever recorded: the environment of a user holds tokens and passwords.
 RECORDED_VARIABLES = (
@@ -39,13 +40,13 @@ RECORDED_VARIABLES = (
 )
 
 
-def describe_software() -> dict[str, Any]:
-    """Python, operating system and package versions."""
+def describe_software(engine: str = "torch") -> dict[str, Any]:
+    """Python, operating system, and the versions of packages, the engine's before the others."""
     return {
         "trainmark": trainmark.__version__,
         "python": platform.python_version(),
         "system": platform.platform(),
-        **{package: _version_of(package) for package in PACKAGES},
+        **{package: _version_of(package) for package in (*ENGINES.load(engine).packages, *PACKAGES)},
     }
 
 

@@ -1,25 +1,29 @@
 """Which choices of a recipe cannot go together: each refusal gives the reason and the nearest valid choice."""
 
 from collections.abc import Iterator
+from difflib import SequenceMatcher
+from typing import Literal
 
 from trainmark.plan.by_mpi import reasons_against_mpi
-from trainmark.plan.device_defaults import FOR_BLOCKS, SCALED, differing, has_fixed_shapes, reasons_against_graph
+from trainmark.plan.device_defaults import find_engine
 from trainmark.plan.images import image_refusals
-from trainmark.spec.config import RunConfig, TrainConfig
+from trainmark.spec.config import RunConfig, Section, TrainConfig
+from trainmark.spec.engine_offer import EngineOffer, differing
 from trainmark.spec.errors import PlanError
 from trainmark.spec.layout import SPLITTING
-from trainmark.spec.model_card import BLOCK_CHANNELS
+from trainmark.spec.registries import ENGINES
 from trainmark.spec.site import Site
-from trainmark.spec.units import counted
-from trainmark.workloads.find import find_card
+from trainmark.workloads.find import find_card, find_size
 
 PLAIN_EXCHANGE = {"communication": "allreduce", "communication_precision": "fp32"}
 
 
 def check_compatible(config: RunConfig, workers: int, site: Site) -> None:
     """Returns if the recipe can be trained by `workers` on this site; raises the first refusal otherwise."""
-    train = config.train
+    train, offer = config.train, find_engine(config)
     for refusal in (
+        *_not_offered(config, offer, site),
+        *_foreign_settings(train, offer),
         *_whole_models(config, workers),
         *_too_few_workers(train, workers),
         *_arithmetic(train, site),
@@ -28,12 +32,58 @@ def check_compatible(config: RunConfig, workers: int, site: Site) -> None:
         *reasons_against_mpi(config, site),
         *_wire(train),
         *_optimizer(train),
-        *_memory(train, site),
-        *_unsafe_layout(config, site),
-        *_speed(config, workers, site),
+        *offer.refusals(config, workers, site),
         *image_refusals(config),
     ):
         raise PlanError(refusal)
+
+
+def _not_offered(config: RunConfig, offer: EngineOffer, site: Site) -> Iterator[str]:
+    """Parts that the engine does not have; a "module:attribute" is a plug-in's own, of which nothing is known."""
+    engine, task = config.train.engine, find_size(config.workload, config.size).task
+    for key, offered in offer.names().items():
+        chosen = getattr(config.train, key)
+        if chosen not in offered and ":" not in chosen:
+            nearest = min(offered, key=lambda name: -SequenceMatcher(None, name, chosen).ratio())
+            yield (
+                f"The engine {engine} does not offer train.{key}={chosen}. Choose --set train.{key}={nearest}"
+                f"{_or_engine(name for name, other in _engines() if chosen in other.names()[key])}."
+            )
+    if task not in offer.tasks and ":" not in task:
+        yield (
+            f"The engine {engine} does not train {task}, as {config.workload} does. Choose a workload of "
+            f"{' or '.join(offer.tasks)}{_or_engine(name for name, other in _engines() if task in other.tasks)}."
+        )
+    device: Literal["cpu", "cuda"] = "cuda" if site.has_accelerators else "cpu"
+    if device not in offer.devices:
+        there = f"accelerators, which site '{site.name}'" if device == "cuda" else f"CPUs, all that site '{site.name}'"
+        yield (
+            f"The engine {engine} does not train on {there} has. Choose another --site"
+            f"{_or_engine(name for name, other in _engines() if device in other.devices)}."
+        )
+
+
+def _engines() -> Iterator[tuple[str, EngineOffer]]:
+    return ((name, ENGINES.load(name)) for name in ENGINES)
+
+
+def _or_engine(able: Iterator[str]) -> str:
+    names = " or ".join(able)
+    return f", or --set train.engine={names}" if names else ""
+
+
+def _foreign_settings(train: TrainConfig, offer: EngineOffer) -> Iterator[str]:
+    """Settings of another engine, which would have no effect."""
+    for name, field in TrainConfig.model_fields.items():
+        section = getattr(train, name)
+        if name == offer.section or not isinstance(section, Section):
+            continue
+        for key, value in section:
+            if value != getattr(field.default, key):
+                yield (
+                    f"train.{name}.{key} is a setting of the engine {name}, but train.engine is {train.engine}. Leave "
+                    f"it out, or choose --set train.engine={name}."
+                )
 
 
 def _whole_models(config: RunConfig, workers: int) -> Iterator[str]:
@@ -60,26 +110,6 @@ def _too_few_workers(train: TrainConfig, workers: int) -> Iterator[str]:
 def _arithmetic(train: TrainConfig, site: Site) -> Iterator[str]:
     if train.precision == "tf32" and not site.has_accelerators:
         yield "tf32 is a format of GPUs, but the site has none. Choose --set train.precision=fp32."
-    if train.precision == "int8" and train.parallel != "data":
-        yield (
-            f"int8 training quantises whole layers, which train.parallel={train.parallel} does not leave in one place. "
-            "Choose --set train.parallel=data, or --set train.precision=bf16-mixed."
-        )
-    if train.precision == "fp16" and train.parallel == "sharded":
-        yield (
-            "Pure fp16 keeps batch normalisation in fp32, but sharding wants one format in a layer. "
-            "Choose --set train.precision=fp16-mixed, or --set train.parallel=data."
-        )
-    if train.precision in SCALED and train.communication == "parameter-server":
-        yield (
-            f"{train.precision} gives each worker's loss a scale of its own, which a parameter server cannot undo. "
-            "Choose --set train.precision=bf16-mixed, or --set train.communication=allreduce."
-        )
-    if train.precision == "fp16" and train.optimizer in ("adam", "adamw", "adagrad", "lamb"):
-        yield (
-            f"{train.optimizer} keeps squared gradients, which vanish in pure fp16. "
-            "Choose --set train.precision=fp16-mixed, or --set train.optimizer=sgd."
-        )
 
 
 def _stages(config: RunConfig, workers: int) -> Iterator[str]:
@@ -167,16 +197,6 @@ def _wire(train: TrainConfig) -> Iterator[str]:
             "A parameter server keeps its momentum as published. "
             "Choose --set train.momentum_correction=as-published, or --set train.communication=allreduce."
         )
-    if train.communication_precision == "powersgd" and train.communication != "allreduce":
-        yield (
-            f"powersgd brings its own exchange, so train.communication={train.communication} cannot be used with it. "
-            "Choose --set train.communication=allreduce, or --set train.communication_precision=int8."
-        )
-    if train.communication_precision == "powersgd" and train.precision in SCALED:
-        yield (
-            f"powersgd would keep the overflows that {train.precision} tries out in its memory of errors. "
-            "Choose --set train.precision=bf16-mixed, or --set train.communication_precision=fp16."
-        )
 
 
 def _optimizer(train: TrainConfig) -> Iterator[str]:
@@ -185,56 +205,3 @@ def _optimizer(train: TrainConfig) -> Iterator[str]:
             f"train.nesterov is for sgd with momentum, but the optimizer is {train.optimizer} with momentum "
             f"{train.momentum:g}. Choose --set train.nesterov=false, or sgd with a momentum above 0."
         )
-
-
-def _memory(train: TrainConfig, site: Site) -> Iterator[str]:
-    if train.torch.offload == "host" and not site.has_accelerators:
-        yield "On a CPU activations are in host memory already. Choose --set train.torch.offload=disk."
-    if train.torch.offload == "disk" and train.parallel in SPLITTING:
-        yield (
-            f"train.torch.offload=disk keeps the activations of one pass at a time, but train.parallel="
-            f"{train.parallel} has several under way. Choose --set train.torch.offload=none (and recompute), or "
-            "--set train.parallel=sharded."
-        )
-    if train.torch.memory_format != "onednn":
-        return
-    if site.has_accelerators:
-        yield "The oneDNN layout is for CPUs. Choose --set train.torch.memory_format=channels-last."
-    for key, chosen, only in differing(train, FOR_BLOCKS):
-        yield (
-            f"The oneDNN layout works with train.{key}={only} only, but it is {chosen}. "
-            f"Choose --set train.torch.memory_format=channels-last, or --set train.{key}={only}."
-        )
-
-
-def _unsafe_layout(config: RunConfig, site: Site) -> Iterator[str]:
-    narrow = find_card(config.model).narrow_channels(config.model_settings)
-    if narrow and config.train.torch.memory_format == "channels-last" and not site.has_accelerators:
-        yield (
-            f"{config.model} has a strided 1×1 convolution of {counted(narrow, 'channel')}, whose gradient oneDNN "
-            f"computes wrongly in channels-last below {BLOCK_CHANNELS}. Choose --set "
-            f"train.torch.memory_format=contiguous, or --set "
-            f"model_settings.{find_card(config.model).strided_1x1_input}={BLOCK_CHANNELS}."
-        )
-
-
-def _speed(config: RunConfig, workers: int, site: Site) -> Iterator[str]:
-    train = config.train
-    if train.torch.cuda_graph and not site.has_accelerators:
-        yield "CUDA graphs need a GPU, but the site has none. Leave train.torch.cuda_graph out."
-    elif train.torch.cuda_graph and (reasons := reasons_against_graph(config.model, train, workers)):
-        yield f"The step cannot be one CUDA graph: {reasons[0]}. Choose --set train.torch.cuda_graph=false."
-    if train.torch.compiler == "none":
-        return
-    if not has_fixed_shapes(config.model):
-        yield f"Shapes inside {config.model} depend on the data. Choose --set train.torch.compiler=none."
-    for key, chosen, only in differing(train, {"parallel": "data", "torch.recompute": False}):
-        yield (
-            f"{train.torch.compiler} compiles the whole model, which train.{key}={chosen} takes apart. "
-            f"Choose --set train.torch.compiler=none, or --set train.{key}={only}."
-        )
-    if train.precision == "int8":
-        yield f"{train.torch.compiler} cannot see into int8 products. Choose --set train.torch.compiler=none."
-    for name in (train.precision, train.batch_norm):
-        if train.torch.compiler == "torchscript" and name in ("fp16", "synchronised"):
-            yield f"torchscript cannot compile what {name} does in Python. Choose --set train.torch.compiler=none."

@@ -6,11 +6,13 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from trainmark.plan.device_defaults import find_engine
 from trainmark.plan.explain import Source, explain
 from trainmark.plan.parts import check_model_settings, check_target, check_task, shaped, with_classes
 from trainmark.spec.config import RunChoices, with_torch_section
 from trainmark.spec.errors import ConfigError
 from trainmark.spec.registries import (
+    BOOTSTRAPS,
     COMMUNICATION,
     COMMUNICATION_PRECISIONS,
     DATASETS,
@@ -28,6 +30,14 @@ from trainmark.workloads.find import find_size
 
 BaseModelT = TypeVar("BaseModelT", bound=BaseModel)
 
+# Parts that engines bring, by the setting that chooses one.
+OF_ENGINES = {
+    "optimizer": OPTIMIZERS,
+    "precision": PRECISIONS,
+    "parallel": PARALLEL,
+    "communication": COMMUNICATION,
+    "communication_precision": COMMUNICATION_PRECISIONS,
+}
 DEFAULTS = {"workload": "image-classification", "size": "tiny"}
 
 
@@ -124,21 +134,20 @@ def _defaults_of(size: WorkloadSize, user: dict[str, Any]) -> dict[str, Any]:
 
 def _check_names(config: RunChoices) -> None:
     """An unknown name is refused here, before anything starts; "module:attribute" is a plug-in's own code."""
-    train = config.train
     for registry, name in (
         (MODELS, config.model),
         (DATASETS, config.dataset),
+        (BOOTSTRAPS, config.ensemble.bootstrap),
         (QUALITIES, config.quality),
-        (OPTIMIZERS, train.optimizer),
-        (SCHEDULES, train.schedule),
-        (PRECISIONS, train.precision),
-        (PARALLEL, train.parallel),
-        (COMMUNICATION, train.communication),
-        (COMMUNICATION_PRECISIONS, train.communication_precision),
+        (SCHEDULES, config.train.schedule),
         (LAUNCHERS, config.launch.launcher),
     ):
-        if name is not None and ":" not in name:
+        if ":" not in name:
             _ = registry[name]
+    for key, offered in find_engine(config).names().items():
+        name = getattr(config.train, key)
+        if name is not None and ":" not in name and name not in offered:
+            _ = OF_ENGINES[key][name]  # one of another engine is refused by the plan
 
 
 def _located(data: dict[str, Any]) -> dict[str, Any]:

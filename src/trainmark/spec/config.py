@@ -49,8 +49,8 @@ class EnsembleChoices(StrictSection):
     members: Count | None = Field(None, description="base models in the ensemble (M)")
     workers: Count | None = Field(None, description="workers that train one member together (P)")
     system_scale: Count | None = Field(None, description="workers in all: members × workers (Eq. 5)")
-    bootstrap: Literal["poisson", "multinomial", "none"] = Field(
-        "poisson", description="how a member's training samples are drawn"
+    bootstrap: str = Field(
+        "poisson", description="name from `trainmark list bootstraps`; how a member's training samples are drawn"
     )
 
 
@@ -200,6 +200,11 @@ class LaunchChoices(StrictSection):
     )
     checkpoint_epochs: int = Field(1, ge=0, description="epochs between checkpoints; 0 writes none")
     checkpoint_steps: int = Field(0, ge=0, description="steps between checkpoints within an epoch; 0 writes none")
+    keep_checkpoints: int = Field(
+        2,
+        ge=1,
+        description="whole checkpoints of an attempt that are kept; the one before a damaged one is resumed from",
+    )
     attempts: int = Field(1, ge=1, description="tries at a member within one run or resume; each is one attempt")
     allocation: Literal["per-member", "one"] = Field(
         "per-member", description="slurm: a job for each member, or one allocation in which all of them run"

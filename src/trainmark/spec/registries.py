@@ -66,6 +66,24 @@ QUALITIES = Registry(
     group="trainmark.qualities",
 )
 
+BOOTSTRAPS = Registry(
+    "bootstrap",
+    {
+        "poisson": "trainmark.data.bootstrap:poisson",
+        "multinomial": "trainmark.data.bootstrap:multinomial",
+        "none": "trainmark.data.bootstrap:none",
+    },
+    group="trainmark.bootstraps",
+)
+
+ENGINES = Registry(
+    "engine",
+    {
+        "torch": "trainmark.train.torch.offer:OFFER",
+    },
+    group="trainmark.engines",
+)
+
 OPTIMIZERS = Registry(
     "optimizer",
     {
@@ -190,6 +208,8 @@ KINDS = {
     "workloads": WORKLOADS,
     "models": MODELS,
     "datasets": DATASETS,
+    "bootstraps": BOOTSTRAPS,
+    "engines": ENGINES,
     "tasks": TASKS,
     "qualities": QUALITIES,
     "optimizers": OPTIMIZERS,

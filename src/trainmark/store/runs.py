@@ -163,7 +163,7 @@ def origin_of(config: RunConfig, facts: DataFacts, config_hash: str) -> dict[str
     return {
         "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": describe_machine(),
-        "software": describe_software(),
+        "software": describe_software(config.train.engine),
         "data": {**asdict(facts), "unlike_the_size": unlike},
         "provenance": {"code_version": code_version(), "config_hash": config_hash},
     }

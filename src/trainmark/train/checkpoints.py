@@ -20,7 +20,6 @@ from trainmark.train.agreement import Store, gather, word_of_first
 from trainmark.train.end_request import EndedEarlyError, EndRequest
 from trainmark.train.engine import Engine, RankContext, UnfitStateError, UnreadableStateError
 
-KEPT = 2  # whole checkpoints of an attempt: should the newest one be damaged, the one before is still there
 CHECKSUM = "blake2b"
 CHECKSUM_BYTES = 16
 FOUND = "trainmark/checkpoints"
@@ -46,7 +45,7 @@ class DamagedError(Exception):
 
 
 class Checkpoints:
-    """Writes a member's checkpoints; the newest ones are kept."""
+    """Writes a member's checkpoints; the newest `launch.keep_checkpoints` are kept."""
 
     def __init__(self, context: RankContext, store: Store | None, request: EndRequest) -> None:
         self._context = context
@@ -78,7 +77,7 @@ class Checkpoints:
             # From here on this is the one to resume from.
             write_json(folder.complete, {CHECKSUM: checksums})
             context.log.write(Checkpoint(epoch=position.epoch, step=position.step))
-            remove_old_checkpoints(context.attempt)
+            remove_old_checkpoints(context.attempt, context.config.launch.keep_checkpoints)
         engine.barrier()
         if self._request.is_due(position.step):
             raise EndedEarlyError(
@@ -87,11 +86,11 @@ class Checkpoints:
             )
 
 
-def remove_old_checkpoints(attempt: AttemptFolder) -> None:
-    """Only the newest whole ones of the attempt are left."""
+def remove_old_checkpoints(attempt: AttemptFolder, kept: int) -> None:
+    """Only the newest whole ones of the attempt are left, `kept` of them."""
     whole = [each for each in attempt.checkpoints() if each.complete.exists()]
     for older in attempt.checkpoints():
-        if older not in whole[-KEPT:]:
+        if older not in whole[-kept:]:
             older.complete.unlink(missing_ok=True)  # first: what is left of it by a kill must not be taken for whole
             shutil.rmtree(older.path, ignore_errors=True)
 

@@ -17,6 +17,7 @@ from trainmark.spec.config import RunConfig
 from trainmark.spec.events import EngineReady
 from trainmark.spec.job_record import JobRecord
 from trainmark.spec.plan import Rank
+from trainmark.spec.registries import ENGINES
 from trainmark.spec.run_folder import AttemptFolder
 from trainmark.train.agreement import Store
 from trainmark.train.event_log import EventLog
@@ -211,6 +212,6 @@ class Engine(Protocol):
 
 def load_engine(context: RankContext) -> Engine:
     """The engine that the configuration names."""
-    module, _, name = "trainmark.train.torch.engine:TorchEngine".partition(":")
+    module, _, name = ENGINES.load(context.config.train.engine).implementation.partition(":")
     engine: Engine = getattr(importlib.import_module(module), name)(context)
     return engine

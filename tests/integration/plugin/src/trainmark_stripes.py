@@ -70,6 +70,11 @@ class FailsOnRankOne:
         return F.cross_entropy(model(inputs), targets)
 
 
+def first_half(num_samples, random):
+    """The first half of the samples, once each."""
+    return (np.arange(num_samples) < num_samples // 2).astype(np.int64)
+
+
 TINY = WorkloadSize(
     model="trainmark_stripes:MODEL",
     dataset="trainmark_stripes:Stripes",
