@@ -147,4 +147,4 @@ def collect(folder: RunFolder) -> Result:
 
 
 def _missing(folder: RunFolder, config: RunConfig, plan: Plan, site: Site) -> list[JobRecord]:
-    return [each for job in plan.jobs if not (each := JobRecord(folder, config, site, job)).is_finished()]
+    return [each for job in plan.jobs if (each := JobRecord(folder, config, site, job)).is_missing()]

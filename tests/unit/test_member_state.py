@@ -6,14 +6,16 @@ from pathlib import Path
 import pytest
 
 from trainmark.collect.build import build_result
-from trainmark.collect.member_state import Outlook, member_state
 from trainmark.collect.progress import read_progress
 from trainmark.pipeline import stage
 from trainmark.plan.make import make_plan
 from trainmark.plan.resolve import parse_setting, resolve_config
+from trainmark.spec.files import write_json
+from trainmark.spec.member_state import End, Outlook, Standing, end_of, recorded_standing, standing_of
+from trainmark.spec.plan import Job, Rank
 from trainmark.spec.run_folder import AttemptFolder, RunFolder
 from trainmark.spec.site import NodeGroup, Site, Slot
-from trainmark.spec.status import QueueAnswer, QueueState
+from trainmark.spec.status import MemberState, QueueAnswer, QueueState
 
 SITE = Site(name="site", groups=(NodeGroup(slots=(Slot(cores=(0,)),)),))
 SETTINGS = ("launch.launcher=slurm", "data.num_train=100", "data.num_eval=10", "ensemble.members=1")
@@ -37,6 +39,16 @@ def write_events(attempt: AttemptFolder, *events: dict[str, object]) -> None:
 
 def job(state: str) -> dict[int, QueueState]:
     return {0: QueueState("7_0", state, "n1", "Resources" if state == "PENDING" else "")}
+
+
+JOB = Job(0, 0, (Rank(0, "n1", 0, (0,), None),))
+
+
+def begun(path: Path) -> RunFolder:
+    """A run whose member has an attempt, and no word of it."""
+    folder = RunFolder(path)
+    folder.attempt(0, 1).path.mkdir(parents=True)
+    return folder
 
 
 FAILED = {"kind": "failed", "error": "ValueError: no"}
@@ -76,18 +88,51 @@ def test_show_and_status_agree_on_a_member_whose_launcher_is_gone(
     ],
 )
 def test_a_recorded_end_counts_whatever_became_of_the_job(
-    tmp_path: Path, record: dict[str, str | None], state: str, reason: str
+    tmp_path: Path, record: dict[str, str | None], state: MemberState, reason: str
 ) -> None:
-    attempt = AttemptFolder(tmp_path, tmp_path)
+    folder = begun(tmp_path)
+    write_json(folder.attempt(0, 1).exit, record)
     for queue in (None, {}, job("CANCELLED"), job("RUNNING")):
-        assert member_state(0, attempt, 1, record, None, Outlook(False, queue)) == (state, reason)
+        assert standing_of(folder, JOB, Outlook(False, queue)) == Standing(state, reason, 1, record)
 
 
 def test_without_a_scheduler_a_member_goes_on_as_long_as_its_launcher_lives(tmp_path: Path) -> None:
-    attempt = AttemptFolder(tmp_path, tmp_path)
-    assert member_state(0, attempt, 0, None, None, Outlook(False, {})) == ("waiting", None)
-    assert member_state(0, attempt, 1, None, None, Outlook(True, {})) == ("running", None)
+    assert standing_of(RunFolder(tmp_path), JOB, Outlook(False, {})) == Standing("waiting")
+    folder = begun(tmp_path)
+    assert standing_of(folder, JOB, Outlook(True, {})) == Standing("running", None, 1)
     killed = "the launcher was killed while this member trained"
-    assert member_state(0, attempt, 1, None, None, Outlook(False, {})) == ("stopped", killed)
+    assert standing_of(folder, JOB, Outlook(False, {})) == Standing("stopped", killed, 1)
+    folder.attempt(0, 1).done.touch()
+    assert standing_of(folder, JOB, Outlook(False, {})) == Standing("finished", None, 1)
+
+
+@pytest.mark.parametrize(
+    ("state", "is_missing", "may_be_tried_again"),
+    [("finished", False, False), ("failed", True, True), ("stopped", True, False)],
+)
+def test_resume_trains_all_that_did_not_finish_and_the_launcher_tries_failed_ones_again(
+    tmp_path: Path, state: End, is_missing: bool, may_be_tried_again: bool
+) -> None:
+    folder = begun(tmp_path)
+    if state == "finished":
+        folder.attempt(0, 1).done.touch()
+    write_json(folder.attempt(0, 1).exit, {"state": state, "reason": "a reason"})
+    standing = recorded_standing(folder, 0, 1)
+    assert standing is not None
+    assert (standing.state, standing.is_missing, standing.may_be_tried_again) == (state, is_missing, may_be_tried_again)
+
+
+def test_a_damaged_record_of_the_end_is_a_failure_whose_reason_names_the_file(tmp_path: Path) -> None:
+    folder = begun(tmp_path)
+    folder.attempt(0, 1).exit.write_text("{")
+    standing = recorded_standing(folder, 0, 1)
+    assert standing is not None
+    assert (standing.state, standing.exit) == ("failed", None)
+    assert str(standing.reason).startswith("how it ended is unknown: jobs/0000/attempt-1/exit.json cannot be read: ")
+
+
+def test_what_happens_after_the_completion_record_fails_no_member(tmp_path: Path) -> None:
+    attempt = begun(tmp_path).attempt(0, 1)
+    assert (end_of(attempt, was_stopped=False), end_of(attempt, was_stopped=True)) == ("failed", "stopped")
     attempt.done.touch()
-    assert member_state(0, attempt, 1, None, None, Outlook(False, {})) == ("finished", None)
+    assert (end_of(attempt, was_stopped=False), end_of(attempt, was_stopped=True)) == ("finished", "finished")

@@ -5,14 +5,14 @@ import json
 from typing import Any, Literal
 
 from trainmark.collect.compute import compute_metrics
-from trainmark.collect.damage import read_record
 from trainmark.collect.measured import Measured, Member, read_measured
-from trainmark.collect.member_state import Outlook
 from trainmark.collect.warnings import find_warnings
 from trainmark.machine.claims import is_being_worked_on
 from trainmark.spec.config import RunConfig
 from trainmark.spec.events import DataReady, EngineReady, EpochStop, ModelReady, RankStarted
+from trainmark.spec.files import read_record
 from trainmark.spec.layout import global_batch, layout_of, samples_per_replica
+from trainmark.spec.member_state import SETTLED, Outlook
 from trainmark.spec.plan import plan_as_json
 from trainmark.spec.registries import METRICS, QUALITIES
 from trainmark.spec.result import MemberResult, Metric, Result
@@ -82,9 +82,9 @@ def _result_of(folder: RunFolder, measured: Measured, silence: list[str]) -> Res
 
 def _records(folder: RunFolder, measured: Measured) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
     """The run's origin, the audit of its bootstraps, and one line on each file that is missing or damaged."""
-    origin, problem = read_record(folder, folder.origin, ORIGIN)
+    origin, problem = read_record(folder.origin, folder.name_of(folder.origin), ORIGIN)
     damage = [f"{problem}: machine, software and start of the run are not all known"] if problem else []
-    audit, problem = read_record(folder, folder.bootstrap_audit, AUDIT)
+    audit, problem = read_record(folder.bootstrap_audit, folder.name_of(folder.bootstrap_audit), AUDIT)
     damage += [f"{problem}: whether the bootstraps are as expected is not known"] if problem else []
     for member in measured.finished:
         problems = [*member.problems]
@@ -126,7 +126,7 @@ def _state_of(measured: Measured) -> Literal["complete", "partial", "failed", "u
     states = {member.state for member in measured.members}
     if states == {"finished"}:
         return "complete"
-    if states & {"running", "queued", "waiting", "stopped"}:
+    if not states <= SETTLED:
         return "unfinished"
     return "partial" if "finished" in states else "failed"
 

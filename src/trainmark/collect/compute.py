@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from trainmark.collect.counted import Counted
-from trainmark.collect.damage import one_line
 from trainmark.collect.measured import Measured
+from trainmark.spec.files import one_line
 from trainmark.spec.registries import METRICS
 from trainmark.spec.result import Metric, unavailable
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from trainmark.collect.measured import Measured, Member
 from trainmark.collect.reasons import NO_MEMBER, NOT_OVER
+from trainmark.spec.member_state import SETTLED
 
 
 class Loss(NamedTuple):
@@ -83,7 +84,7 @@ class Counted:
     def _seen(self, member: Member) -> Member | None:
         if member.job.member in self.lost:
             return None
-        if member.state in ("finished", "failed"):
+        if member.state in SETTLED:
             return member
         return replace(member, state="finished") if NEEDS[self.needs].has_begun(member) else None
 

@@ -1,9 +1,6 @@
 """What is missing or damaged in a run's folder, in words that name the file."""
 
-from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any
 
 from trainmark.spec.event_files import first_of, name_of, read_event_file
 from trainmark.spec.events import (
@@ -17,7 +14,7 @@ from trainmark.spec.events import (
     RunStop,
     Steps,
 )
-from trainmark.spec.files import read_json
+from trainmark.spec.files import one_line
 from trainmark.spec.machine_events import Memory
 from trainmark.spec.run_folder import RunFolder
 from trainmark.spec.units import counted
@@ -27,31 +24,6 @@ OF_RANK_0 = (DataReady, ModelReady, EpochStart, Steps, EpochStop)
 MOST_LINES_NAMED = 3
 
 Problem = str | None
-
-
-def one_line(error: BaseException) -> str:
-    """An error in one line, without the path, which the reader knows."""
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror.lower()
-    words = str(error).strip().split("\n")[0]
-    return f"{type(error).__name__}: {words}" if words else type(error).__name__
-
-
-def read_record(
-    folder: RunFolder, path: Path, fields: Mapping[str, type] = MappingProxyType({})
-) -> tuple[dict[str, Any] | None, Problem]:
-    """The object in a JSON file of the run, and what is wrong with the file; `fields` are those that it must have."""
-    name = folder.name_of(path)
-    try:
-        record = read_json(path)
-    except FileNotFoundError:
-        return None, f"{name} is missing"
-    except (OSError, ValueError, RecursionError) as error:
-        return None, f"{name} cannot be read: {one_line(error)}"
-    if not isinstance(record, dict):
-        return None, f"{name} does not hold a JSON object"
-    missing = [field for field, kind in fields.items() if not isinstance(record.get(field), kind)]
-    return record, f"{name} holds no {', '.join(missing)}" if missing else None
 
 
 def read_rank(folder: RunFolder, path: Path, *, is_over: bool) -> tuple[tuple[Event, ...], Problem]:

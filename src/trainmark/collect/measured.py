@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from trainmark.collect.damage import Problem, gap_in, read_rank, read_record
-from trainmark.collect.member_state import Outlook, member_state
+from trainmark.collect.damage import Problem, gap_in, read_rank
 from trainmark.collect.node_usage import NodeUsage, read_usage
 from trainmark.collect.predictions import Predictions, load_predictions, problem_with
 from trainmark.collect.statistics import union_length
@@ -27,17 +26,14 @@ from trainmark.spec.events import (
     SampleFlops,
     Steps,
 )
-from trainmark.spec.failures import first_error
+from trainmark.spec.files import read_record
+from trainmark.spec.member_state import SETTLED, STILL_WRITING, Outlook, standing_of
 from trainmark.spec.plan import Job, Plan
 from trainmark.spec.registries import DATASETS
 from trainmark.spec.run_folder import AttemptFolder, RunFolder
 from trainmark.spec.status import MemberState
 
-EXIT = {"state": str}
 DONE = {"member": int}
-
-
-UNDER_WAY = ("running", "queued", "waiting")  # states of members that still write
 
 
 class Epoch(NamedTuple):
@@ -219,7 +215,7 @@ class Measured:
     @property
     def is_over(self) -> bool:
         """Whether no member is running, waiting or stopped, so that nothing more is to come."""
-        return all(member.state in ("finished", "failed") for member in self.members)
+        return all(member.state in SETTLED for member in self.members)
 
     @property
     def samples_ref(self) -> str:
@@ -234,26 +230,23 @@ def read_measured(folder: RunFolder, config: RunConfig, plan: Plan, quality: Any
 
 
 def _read_member(folder: RunFolder, config: RunConfig, job: Job, outlook: Outlook) -> Member:
-    attempts = folder.num_attempts(job.member)
-    attempt = folder.attempt(job.member, max(1, attempts))
-    exit_record, exit_problem = read_record(folder, attempt.exit, EXIT) if attempt.exit.exists() else (None, None)
-    error = None if attempt.done.exists() else first_error(attempt, len(job.ranks))
-    state, reason = member_state(job.member, attempt, attempts, exit_record, error, outlook)
-    if exit_problem and state not in ("finished", "waiting"):
-        state, reason = "failed", f"how it ended is unknown: {exit_problem}"
+    standing = standing_of(folder, job, outlook)
+    state, attempt = standing.state, folder.attempt(job.member, max(1, standing.attempts))
     events, lost = _read_ranks(folder, attempt, job, epochs=config.train.epochs, state=state)
-    done, done_problem = read_record(folder, attempt.done, DONE) if state == "finished" else ({}, None)
+    done, done_problem = None, None
+    if state == "finished":
+        done, done_problem = read_record(attempt.done, folder.name_of(attempt.done), DONE)
     quality = (done or {}).get("quality")
     return Member(
         job=job,
-        attempts=attempts,
+        attempts=standing.attempts,
         state=state,
-        reason=reason,
-        exit=exit_record,
-        events=events if attempts else (),
+        reason=standing.reason,
+        exit=standing.exit,
+        events=events if standing.attempts else (),
         load_predictions=lambda: load_predictions(attempt.predictions),
-        load_usage=lambda: read_usage(folder, attempt, job, is_over=state not in UNDER_WAY),
-        problems=tuple(problem for problem in (*lost, exit_problem, done_problem) if problem),
+        load_usage=lambda: read_usage(folder, attempt, job, is_over=state not in STILL_WRITING),
+        problems=tuple(problem for problem in (*lost, standing.problem, done_problem) if problem),
         is_whole=state != "finished" or not lost,
         final_quality=float(quality) if isinstance(quality, int | float) else None,
         predictions_file=folder.name_of(attempt.predictions),
@@ -268,7 +261,7 @@ def _read_ranks(
     for rank in job.ranks:
         path = attempt.rank_events(rank.rank)
         # Ranks of a finished member may still measure the ceiling, until the launcher has recorded their end.
-        is_over = attempt.exit.exists() if state == "finished" else state not in UNDER_WAY
+        is_over = attempt.exit.exists() if state == "finished" else state not in STILL_WRITING
         events, problem = read_rank(folder, path, is_over=is_over)
         if state == "finished" and problem is None and (gap := gap_in(events, rank.rank, epochs)):
             problem = f"{folder.name_of(path)} {gap}"

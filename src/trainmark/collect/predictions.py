@@ -9,7 +9,8 @@ from zipfile import BadZipFile, is_zipfile
 import numpy as np
 from numpy.typing import NDArray
 
-from trainmark.collect.damage import Problem, one_line
+from trainmark.collect.damage import Problem
+from trainmark.spec.files import one_line
 
 Predictions = Mapping[str, NDArray[Any]]
 

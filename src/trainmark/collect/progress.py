@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from trainmark.collect.damage import read_record
-from trainmark.collect.member_state import Outlook, member_state
 from trainmark.machine.claims import is_being_worked_on
 from trainmark.spec.config import RunConfig
 from trainmark.spec.event_files import read_events
@@ -25,12 +23,12 @@ from trainmark.spec.events import (
     StartWait,
     Steps,
 )
-from trainmark.spec.failures import first_error
 from trainmark.spec.layout import global_batch
 from trainmark.spec.machine_events import Ceiling, CeilingStart
+from trainmark.spec.member_state import Outlook, recorded_standing, standing_of
 from trainmark.spec.plan import Job, Plan
 from trainmark.spec.run_folder import RunFolder
-from trainmark.spec.status import GOING_ON, MemberProgress, QueueState
+from trainmark.spec.status import GOING_ON, MemberProgress, MemberState, QueueState
 from trainmark.spec.stored_run import read_choices
 
 # What a rank is at after each of these events, until the next one.
@@ -82,14 +80,10 @@ class ProgressReader:
             now = replace(now, phase="loading torch")  # rank 0 opens its file of events first
         for event in events:
             now = replace(now, phase=PHASES.get(type(event), now.phase), **self._changes(event, job))
-        if attempt.done.exists():
-            return replace(now, state="finished", phase="", seconds_left=0.0)
-        if not attempt.exit.exists():
+        ended = recorded_standing(self._folder, job.member, number)
+        if ended is None:
             return now
-        # Ended without a completion record: failed, whatever its exit codes were.
-        ended, _ = read_record(self._folder, attempt.exit)
-        state = "stopped" if ended is not None and ended.get("state") == "stopped" else "failed"
-        return replace(now, state=state, phase="", seconds_left=None)
+        return replace(now, state=ended.state, phase="", seconds_left=None if ended.is_missing else 0.0)
 
     def _changes(self, event: Event, job: Job) -> dict[str, Any]:
         match event:
@@ -136,15 +130,12 @@ def read_progress(folder: RunFolder, queue: Mapping[int, QueueState] | None) -> 
     outlook = Outlook(is_being_worked_on(folder), queue)
     config, plan = read_choices(folder)
     members = ProgressReader(folder, config, plan).read()
-    return [_decided(folder, member, job, outlook) for member, job in zip(members, plan.jobs, strict=True)]
+    standings = [standing_of(folder, job, outlook) for job in plan.jobs]
+    return [_decided(member, standing.state, outlook) for member, standing in zip(members, standings, strict=True)]
 
 
-def _decided(folder: RunFolder, member: MemberProgress, planned: Job, outlook: Outlook) -> MemberProgress:
+def _decided(member: MemberProgress, state: MemberState, outlook: Outlook) -> MemberProgress:
     """The member in the state that every command gives it; one that runs keeps its finer state."""
-    attempt = folder.attempt(member.member, max(1, member.attempt))
-    exit_record = read_record(folder, attempt.exit)[0] or {} if attempt.exit.exists() else None
-    error = None if attempt.done.exists() else first_error(attempt, len(planned.ranks))
-    state, _ = member_state(member.member, attempt, member.attempt, exit_record, error, outlook)
     job = (outlook.queue or {}).get(member.member)
     if state == "running":
         return replace(member, job=job)

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from trainmark.launch.start_barrier import is_ready, tell_start
-from trainmark.launch.supervise import End, record_end
+from trainmark.launch.supervise import record_end
 from trainmark.spec.config import RunConfig
 from trainmark.spec.failures import DISK_FULL
 from trainmark.spec.job_record import JobRecord
+from trainmark.spec.member_state import End
 from trainmark.spec.plan import Plan
 from trainmark.spec.run_folder import AttemptFolder, RunFolder
 from trainmark.spec.site import Site

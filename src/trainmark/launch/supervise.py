@@ -4,16 +4,15 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from trainmark.launch.launcher import Launcher
 from trainmark.machine.storage import write_from_reserve
 from trainmark.spec.errors import RunFailedError, SchedulerError
-from trainmark.spec.files import read_json, write_json
+from trainmark.spec.files import write_json
 from trainmark.spec.job_record import JobRecord, write_jobs
+from trainmark.spec.member_state import End
 from trainmark.spec.run_folder import AttemptFolder
-
-End = Literal["finished", "failed", "stopped"]
 
 
 def record_end(record: JobRecord, attempt: AttemptFolder, state: End, reason: str | None, **facts: Any) -> None:
@@ -24,19 +23,13 @@ def record_end(record: JobRecord, attempt: AttemptFolder, state: End, reason: st
     write_from_reserve(record.folder.reserve("exit"), lambda: write_json(attempt.exit, data))
 
 
-def may_be_tried_again(record: JobRecord) -> bool:
-    """Whether the newest try failed; one that was stopped on purpose is left alone."""
-    attempt = record.folder.attempt(record.job.member, record.folder.num_attempts(record.job.member))
-    return not record.is_finished() and bool(read_json(attempt.exit)["state"] != "stopped")
-
-
 def run_jobs(launcher: Launcher, records: list[JobRecord], on_poll: Callable[[], None]) -> None:
     """Every job has run to its end, good or bad. Whatever `on_poll`, called between looks, raises ends the watch.
 
     Then jobs that end with this process are stopped; those that outlive it go on.
     """
     under_way = {record.job.member for record in launcher.adopt(records)}
-    waiting = [record for record in records if record.job.member not in under_way and not record.is_finished()]
+    waiting = [record for record in records if record.job.member not in under_way and record.is_missing()]
     # Not of those under way, whose nodes read these files. A folder that was moved has other paths now.
     write_jobs(waiting, launcher.script)
     tries = Counter(under_way)
@@ -56,7 +49,9 @@ def run_jobs(launcher: Launcher, records: list[JobRecord], on_poll: Callable[[],
 
 
 def _is_due_again(record: JobRecord, tries: Counter[int]) -> bool:
-    return tries[record.job.member] < record.config.launch.attempts and may_be_tried_again(record)
+    recorded = record.recorded()
+    has_failed = recorded is not None and recorded.may_be_tried_again
+    return has_failed and tries[record.job.member] < record.config.launch.attempts
 
 
 def outcome_of_stop(run_path: Path, *, jobs_go_on: bool) -> str:

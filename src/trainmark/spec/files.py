@@ -1,9 +1,9 @@
-"""Writing files so that a reader, or a crash, never sees half of one."""
+"""Writing files so that a reader, or a crash, never sees half of one, and saying what is wrong with damaged ones."""
 
 import json
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -49,3 +49,25 @@ def as_json(data: Any) -> str:
 def read_json(path: Path) -> Any:
     """What `write_json` wrote."""
     return json.loads(path.read_text(encoding="utf-8"))
+
+
+def read_record(path: Path, name: str, fields: Mapping[str, type]) -> tuple[dict[str, Any] | None, str | None]:
+    """The object in a JSON file, and in words that call it `name` what is wrong with it; it must have these fields."""
+    try:
+        record = read_json(path)
+    except FileNotFoundError:
+        return None, f"{name} is missing"
+    except (OSError, ValueError, RecursionError) as error:
+        return None, f"{name} cannot be read: {one_line(error)}"
+    if not isinstance(record, dict):
+        return None, f"{name} does not hold a JSON object"
+    missing = [field for field, kind in fields.items() if not isinstance(record.get(field), kind)]
+    return record, f"{name} holds no {', '.join(missing)}" if missing else None
+
+
+def one_line(error: BaseException) -> str:
+    """An error in one line, without the path, which the reader knows."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror.lower()
+    words = str(error).strip().split("\n")[0]
+    return f"{type(error).__name__}: {words}" if words else type(error).__name__

@@ -7,6 +7,7 @@ from pathlib import Path
 from trainmark.spec.config import RunConfig
 from trainmark.spec.config_file import read_site
 from trainmark.spec.files import as_json, read_json
+from trainmark.spec.member_state import Standing, recorded_standing
 from trainmark.spec.plan import Job, job_as_json, job_from_json
 from trainmark.spec.run_folder import AttemptFolder, RunFolder
 from trainmark.spec.site import NodeGroup, Site
@@ -33,10 +34,14 @@ class JobRecord:
         attempt.path.mkdir(parents=True)
         return number, attempt
 
-    def is_finished(self) -> bool:
-        """Whether the newest try has left its completion record."""
-        attempts = self.folder.num_attempts(self.job.member)
-        return attempts > 0 and self.folder.attempt(self.job.member, attempts).done.exists()
+    def recorded(self) -> Standing | None:
+        """Where the member stands by the records of its newest try; None: it has left none yet."""
+        return recorded_standing(self.folder, self.job.member, self.folder.num_attempts(self.job.member))
+
+    def is_missing(self) -> bool:
+        """Whether the newest try has left no completion record."""
+        recorded = self.recorded()
+        return recorded is None or recorded.is_missing
 
 
 def write_jobs(records: list[JobRecord], script: Callable[[JobRecord], str]) -> None:

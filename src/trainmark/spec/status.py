@@ -1,7 +1,7 @@
 """What is said of a run before and while it trains: findings, estimate, members' progress, the scheduler's queue."""
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 MemberState = Literal["waiting", "queued", "running", "finished", "failed", "stopped"]
 
@@ -40,7 +40,8 @@ class Estimate:
     available_bytes: int | None  # memory of this machine; None where workers run elsewhere
 
 
-GOING_ON = ("starting", "staging", "training", "predicting")
+RunningState = Literal["starting", "staging", "training", "predicting"]  # what a member that runs is at
+GOING_ON: tuple[RunningState, ...] = get_args(RunningState)
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class MemberProgress:
     """One member at one moment."""
 
     member: int
-    state: str = "waiting"
+    state: MemberState | RunningState = "waiting"
     phase: str = ""  # what a member that has not trained a step yet is at
     attempt: int = 0
     epoch: int = 0

@@ -21,7 +21,7 @@ def compute(measured: Measured) -> Metric:
             BETTER,
             f"member{'s' * (len(again) > 1)} {', '.join(again)} needed several attempts, whose timings are never mixed",
         )
-    if any(member.state not in ("finished", "failed") for member in measured.members):
+    if not measured.is_over:
         return unavailable(UNIT, BETTER, NOT_OVER)
     # The time that a failed member took counts as well: it kept its cores from others.
     starts = [start.wall_s for member in measured.members if (start := member.one(RunStart))]

@@ -10,7 +10,7 @@ from trainmark.launch.slurm.request import check_shapes, check_time_limit, shape
 from trainmark.launch.slurm.script import job_name, member_script, preview, submission_script
 from trainmark.launch.slurm.submission import Submission, Task, read_submissions, write_submission
 from trainmark.launch.slurm.underway import Underway, explain_end
-from trainmark.launch.supervise import End, record_end
+from trainmark.launch.supervise import record_end
 from trainmark.machine.slurm.programs import (
     SlurmRefusedError,
     SlurmSilentError,
@@ -144,7 +144,7 @@ class SlurmLauncher:
         for submission in submissions:
             current = [r for r in records if Task(r.job.member, newest[r.job.member]) in submission.tasks]
             open_ones = [r for r in current if not folder.attempt(r.job.member, newest[r.job.member]).exit.exists()]
-            self._follow(submission, [record for record in open_ones if not record.is_finished()])
+            self._follow(submission, [record for record in open_ones if record.is_missing()])
         while any(not each.is_known_to_go_on for each in self._underway):
             self.poll()
             if self._silence is not None:  # who has just called us is there to hear it, and can try again
@@ -222,8 +222,7 @@ class SlurmLauncher:
             self.poll()
             time.sleep(FIRST_POLL_S)
         for each in list(self._underway):
-            stopped: End = "stopped"
-            record_end(each.record, each.attempt, stopped, "cancelled; Slurm has not ended the job yet")
+            record_end(each.record, each.attempt, "stopped", "cancelled; Slurm has not ended the job yet")
             self._underway.remove(each)
 
     def queue(self, folder: RunFolder) -> dict[int, QueueState]:

@@ -9,12 +9,12 @@ from pathlib import Path
 from trainmark.launch.blame import SIGNALLED, explain_srun, has_begun, lines_with_words
 from trainmark.launch.slurm.queue import QueuedJob, find_job, last_word
 from trainmark.launch.slurm.start import explain_setup
-from trainmark.launch.supervise import End
 from trainmark.machine.slurm.programs import SlurmUnreachableError
 from trainmark.machine.storage import DELAY_S, refresh_nfs_cache
 from trainmark.spec.failures import DISK_FULL, STOPPED, explain_exit
 from trainmark.spec.files import read_json
 from trainmark.spec.job_record import JobRecord
+from trainmark.spec.member_state import End, end_of
 from trainmark.spec.run_folder import AttemptFolder
 from trainmark.spec.status import QueueState
 
@@ -35,19 +35,23 @@ BY_SLURM_ALONE = frozenset({"NODE_FAIL", "TIMEOUT", "OUT_OF_MEMORY", "PREEMPTED"
 
 def explain_end(job: "Underway") -> tuple[End, str | None]:
     """The state of the attempt, and one line that says why."""
-    if job.attempt.done.exists():
-        return "finished", None
+    state = end_of(job.attempt, was_stopped=job.state is not None and job.state.was_cancelled)
     slurm = _says(job.state, job.job_id)
-    if job.state is not None and job.state.was_cancelled:
-        return "stopped", slurm
+    if state == "failed":
+        return state, _explain_failure(job, slurm)
+    return state, slurm if state == "stopped" else None
+
+
+def _explain_failure(job: "Underway", slurm: str) -> str:
+    """By the ranks' errors, the script's exit code and the logs, beside what Slurm says."""
     error = explain_srun(job.attempt, len(job.record.job.ranks))
     if job.state is not None and job.state.state in BY_SLURM_ALONE:
-        return "failed", slurm if error is None else f"{slurm}; {error}"
+        return slurm if error is None else f"{slurm}; {error}"
     code = _exit_code(job)
     if error is not None and code != DISK_FULL:  # on a full disk it depends on some bytes whether a rank can say so
-        return "failed", error
+        return error
     why = _explain_exit(code) or _explain_start(job)
-    return "failed", slurm if why is None else f"{slurm}; {why}"
+    return slurm if why is None else f"{slurm}; {why}"
 
 
 def _exit_code(job: "Underway") -> int | None:
