@@ -11,6 +11,7 @@ import torch
 import torch.distributed as dist
 
 from tests.worker_group import run_workers
+from trainmark.spec.config import LaunchConfig
 from trainmark.spec.errors import TrainmarkError
 from trainmark.spec.run_folder import CheckpointFolder, RunFolder
 from trainmark.train import checkpoints as module

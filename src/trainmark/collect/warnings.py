@@ -15,11 +15,8 @@ from trainmark.collect.speed_warnings import (
 from trainmark.collect.steady_state import FEWEST_STEPS
 from trainmark.machine.instructions import ISA_BELOW_AMX
 from trainmark.spec.events import CheckpointDamaged, DataReady, RankStarted, Resumed
-<<<<<<< HEAD
-from trainmark.spec.model_card import BLOCK_CHANNELS
-=======
 from trainmark.spec.files import one_line
->>>>>>> events
+from trainmark.spec.model_card import BLOCK_CHANNELS
 from trainmark.spec.plan import advise_on_idle, plan_figures
 from trainmark.spec.result import Metric
 from trainmark.spec.units import counted

@@ -8,7 +8,7 @@ from trainmark.spec.config import RunConfig
 from trainmark.spec.config_file import read_site
 from trainmark.spec.files import as_json, read_json
 from trainmark.spec.member_state import Standing, recorded_standing
-from trainmark.spec.plan import Job, job_as_json, job_from_json
+from trainmark.spec.plan import Job, Plan, job_as_json, job_from_json
 from trainmark.spec.run_folder import AttemptFolder, RunFolder
 from trainmark.spec.site import NodeGroup, Site
 
@@ -21,6 +21,11 @@ class JobRecord:
     config: RunConfig
     site: Site
     job: Job
+
+    @property
+    def key(self) -> tuple[RunFolder, int]:
+        """Tells jobs of several runs apart: members of different runs have the same numbers."""
+        return self.folder, self.job.member
 
     @property
     def group(self) -> NodeGroup:
@@ -42,6 +47,11 @@ class JobRecord:
         """Whether the newest try has left no completion record."""
         recorded = self.recorded()
         return recorded is None or recorded.is_missing
+
+
+def job_records(folder: RunFolder, config: RunConfig, plan: Plan, site: Site) -> list[JobRecord]:
+    """The jobs of all members of a run."""
+    return [JobRecord(folder, config, site, job) for job in plan.jobs]
 
 
 def write_jobs(records: list[JobRecord], script: Callable[[JobRecord], str]) -> None:

@@ -101,7 +101,7 @@ NEIGHBOURS_S = 10.0
 KERNELS = 16
 
 
-@dataclass
+@dataclass(eq=False)
 class Underway:
     """One job, and what was last seen of it."""
 
