@@ -30,7 +30,7 @@ NUMPY = "tests.numpy_engine:OFFER"  # stands for an engine of a third party
 TESTED = [*ENGINES, NUMPY]
 SMALL = (
     *("data.num_train=64", "data.num_eval=20", "train.batch_size=8", "train.epochs=2", "train.weight_decay=0.001"),
-    *("evaluate.batch_size=7", "measure.ceiling=false", "ensemble.members=1", "ensemble.workers=1"),
+    *("launch.threads=1", "evaluate.batch_size=7", "measure.ceiling=false", "ensemble.members=1", "ensemble.workers=1"),
 )
 RATES = [0.05, 0.1, 0.02, 0.1, 0.05, 0.01]
 ROWS = np.random.default_rng(3).permutation(48).reshape(6, 8)

@@ -4,9 +4,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from pydantic import ValidationError
-
-from trainmark.spec.wrong_value import what_is_wrong
 
 RunsDir = Annotated[
     Path, typer.Option("--runs-dir", envvar="TRAINMARK_RUNS_DIR", help="Folder in which runs are stored.")
@@ -29,7 +26,11 @@ def explain_usage(error: Any) -> str:
     if message.startswith("Usage:"):
         return message
     command = error.ctx.command_path if getattr(error, "ctx", None) else "trainmark"
+    from pydantic import ValidationError  # not at the top: `--help` would wait for it
+
     if isinstance(error.__cause__, ValidationError):
+        from trainmark.spec.wrong_value import what_is_wrong
+
         first = error.__cause__.errors()[0]
         names = getattr(getattr(error, "param", None), "opts", None) or ["a value"]
         message = f"{names[0]} {what_is_wrong(first)}, but got {str(first['input'])!r}"

@@ -49,6 +49,10 @@ def _not_offered(config: RunConfig, offer: EngineOffer, site: Site) -> Iterator[
                 f"The engine {engine} does not offer train.{key}={chosen}. Choose --set train.{key}={nearest}"
                 f"{_or_engine(name for name, other in _engines() if chosen in other.names()[key])}."
             )
+    card = find_card(config.model)
+    if engine not in card.builders:
+        able = _or_engine(iter(card.builders))
+        yield f"The engine {engine} cannot build {card.name}. Choose another --set model=NAME{able}."
     if task not in offer.tasks and ":" not in task:
         yield (
             f"The engine {engine} does not train {task}, as {config.workload} does. Choose a workload of "
