@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 
 from tests.run_events import as_event, changed
-from trainmark.collect.measured import Measured, Member
-from trainmark.collect.node_usage import NodeUsage
+from trainmark.collect.measured import Measured, Member, NodeUsage
 from trainmark.plan.resolve import Choices, resolve_config
 from trainmark.spec.events import EpochStop
 from trainmark.spec.machine_events import Usage, UsageStart

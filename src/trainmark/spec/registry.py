@@ -54,6 +54,10 @@ class Registry(Mapping[str, str]):
     def __len__(self) -> int:
         return len(self._entries())
 
+    def as_written(self) -> list[str]:
+        """The names in the order in which they are listed, those of plug-ins last."""
+        return [*self._own, *(name for name in self if name not in self._own)]
+
     def load(self, name: str) -> Any:
         """The part called `name`; a "module:attribute" is loaded as it stands, for a plug-in's own code."""
         target = name if ":" in name else self[name]
@@ -75,7 +79,8 @@ class Registry(Mapping[str, str]):
             return "(its module cannot be found)"
         tree, attribute = source
         definition = _definition(tree, attribute)
-        return _first_line((definition and ast.get_docstring(definition)) or ast.get_docstring(tree) or "")
+        told = ast.get_docstring(definition) if definition else _about(tree, attribute)
+        return _first_line(told or ast.get_docstring(tree) or "")
 
     def arguments(self, name: str) -> dict[str, Any] | None:
         """The arguments that a part's function takes, with their defaults; None where its source does not tell."""
@@ -114,6 +119,17 @@ def _definition(tree: ast.Module, attribute: str) -> ast.FunctionDef | ast.Class
     for node in tree.body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == attribute:
             return node
+    return None
+
+
+def _about(tree: ast.Module, attribute: str) -> str | None:
+    """What a part that is a record says of itself: the text that it is made with as `about`."""
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
+            is_it = any(isinstance(target, ast.Name) and target.id == attribute for target in node.targets)
+            texts = [_literal(keyword.value) for keyword in node.value.keywords if keyword.arg == "about"]
+            if is_it and texts:
+                return str(texts[0])
     return None
 
 
