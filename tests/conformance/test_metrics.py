@@ -1,7 +1,6 @@
 """Every metric: its unit and direction are stated, and it says why when there is nothing to measure."""
 
 import math
-import sys
 from dataclasses import replace
 
 import pytest
@@ -14,6 +13,8 @@ from tests.unit.written_events import (
     written_run,
     written_sample,
 )
+from trainmark.collect.compute import compute_alone
+from trainmark.spec.metrics import MetricRow, metric_rows
 from trainmark.spec.registries import METRICS
 
 # What only some runs have is measured in the second one.
@@ -31,19 +32,29 @@ GOOD_RUNS = (
 
 @pytest.mark.parametrize("name", list(METRICS))
 def test_it_has_a_value_of_its_unit_on_a_good_run(name: str) -> None:
-    compute = METRICS.load(name)
-    module = sys.modules[compute.__module__]
-    metric = next((found for run in GOOD_RUNS if (found := compute(run)).value is not None), compute(GOOD_RUNS[0]))
-    assert (metric.unit, metric.better) == (module.UNIT, module.BETTER)
+    row: MetricRow = METRICS.load(name)
+    found = [compute_alone(name, run) for run in GOOD_RUNS]
+    metric = next((each for each in found if each.value is not None), found[0])
+    assert (metric.unit, metric.better) == (row.unit, row.better)
     assert metric.status in ("measured", "derived")
     assert metric.value is not None
     assert math.isfinite(metric.value)
     assert metric.n > 0
 
 
+def test_its_row_names_it_and_says_where_it_is_shown() -> None:
+    rows = metric_rows()
+    assert set(rows) == set(METRICS)
+    for name, row in rows.items():
+        assert row.name == name
+        assert row.label and row.description == METRICS.describe(name)
+        assert set(row.builds_on) <= set(rows) - {name}
+    assert len({row.label for row in rows.values()}) == len(rows)
+
+
 @pytest.mark.parametrize("name", list(METRICS))
 def test_it_says_why_it_is_unavailable_when_no_member_finished(name: str) -> None:
     silent = replace(written_member(0, state="failed"), events=())
-    metric = METRICS.load(name)(written_run(silent))
+    metric = compute_alone(name, written_run(silent))
     assert (metric.status, metric.value) == ("unavailable", None)
     assert metric.reason

@@ -1,4 +1,4 @@
-"""A third party's workload, in a distribution of its own, is found by its entry point and trained."""
+"""A third party's workload and metric, in a distribution of their own, are found by their entry points and used."""
 
 import json
 import subprocess
@@ -54,6 +54,11 @@ def test_it_is_trained_with_its_own_model_data_target_and_exponent(
     # 64 × 2 weights: 2 · 128 FLOP forward, and as much for the weight gradient; the input needs none.
     assert result["metrics"]["flops"]["detail"]["training_flop_per_sample"]["exact"] == 512
     assert trainmark("show", result["run_id"], "--json", PYTHONPATH=installed).stdout == done.stdout
+    seen = result["metrics"]["pictures_seen"]
+    assert (seen["unit"], seen["status"]) == ("samples", "measured")
+    assert seen["value"] == result["metrics"]["flops"]["detail"]["samples"]
+    assert "pictures seen" in trainmark("show", result["run_id"], PYTHONPATH=installed).stdout
+    assert "pictures seen" not in trainmark("show", result["run_id"]).stdout  # without the plug-in nobody knows how
 
 
 def test_its_bootstrap_decides_what_a_member_trains_on(trainmark: Command, installed: str, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from tests.run_events import as_event
 from tests.unit.written_events import written_member, written_run
+from trainmark.collect.compute import compute_alone
 from trainmark.collect.measured import Measured, Member
 from trainmark.collect.warnings import find_warnings
 from trainmark.spec.machine_events import Ceiling
@@ -34,8 +35,7 @@ def run_of(*events: dict[str, Any]) -> Measured:
 
 
 def metric(name: str, measured: Measured) -> Metric:
-    found: Metric = METRICS.load(name)(measured)
-    return found
+    return compute_alone(name, measured)
 
 
 def warnings_of(measured: Measured) -> list[str]:

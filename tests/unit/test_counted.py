@@ -9,6 +9,7 @@ from tests.unit.written_events import with_facts, written_member, written_predic
 from trainmark.collect.compute import compute_metrics
 from trainmark.collect.measured import Measured, Member
 from trainmark.collect.warnings import find_warnings
+from trainmark.spec.metrics import Figure, MetricRow
 from trainmark.spec.registries import METRICS
 from trainmark.spec.result import Metric
 from trainmark.spec.status import MemberState
@@ -69,6 +70,22 @@ def test_a_metric_that_fails_is_unavailable_and_costs_no_other() -> None:
 def test_a_metric_that_cannot_be_loaded_is_unavailable() -> None:
     found = compute_metrics(written_run(written_member(0)), ["trainmark.nowhere:compute"])
     assert "cannot be loaded" in str(found["trainmark.nowhere:compute"].reason)
+
+
+def test_a_metric_is_computed_once_and_handed_to_those_that_build_on_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    computed: list[str] = []
+
+    def counting(row: MetricRow) -> MetricRow:
+        def compute(*given: Any) -> Figure | str:
+            computed.append(row.name)
+            return row.compute(*given)
+
+        return replace(row, compute=compute)
+
+    rows = {name: counting(METRICS.load(name)) for name in METRICS}
+    monkeypatch.setattr(METRICS, "load", rows.__getitem__)
+    metrics_of(written_run(written_member(0), written_member(1)))
+    assert sorted(computed) == sorted(METRICS)
 
 
 def test_a_check_that_fails_is_a_line_and_costs_no_other() -> None:

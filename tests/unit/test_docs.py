@@ -167,15 +167,16 @@ def test_the_readme_names_the_two_commands_and_only_commands_that_exist() -> Non
         assert command in COMMANDS, command
 
 
-def test_the_python_example_of_the_extension_guide_is_valid(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_python_examples_of_the_extension_guide_are_valid(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = ModuleType("trainmark_rings")
+    monkeypatch.setitem(sys.modules, "trainmark_rings", module)
     for block in re.findall(r"```python\n(.*?)```", text("extending.md"), re.DOTALL):
-        module = ModuleType("trainmark_rings")
         exec(compile(block, "extending.md", "exec"), vars(module))
-        monkeypatch.setitem(sys.modules, "trainmark_rings", module)
-        size = module.WORKLOAD.sizes["tiny"]
-        card = find_card(size.model)
-        assert len(card.build("torch", size.model_settings)(torch.zeros(5, *card.input_shape))[0]) == 3
-        assert DATASETS.load(size.dataset)(module.RingsSettings(num_eval=7)).load("eval").samples.shape == (7, 2)
+    assert module.PER_CORE.description
+    size = module.WORKLOAD.sizes["tiny"]
+    card = find_card(size.model)
+    assert len(card.build("torch", size.model_settings)(torch.zeros(5, *card.input_shape))[0]) == 3
+    assert DATASETS.load(size.dataset)(module.RingsSettings(num_eval=7)).load("eval").samples.shape == (7, 2)
 
 
 def test_every_run_that_the_readme_names_ends_in_about_a_minute_or_says_how_long_it_takes() -> None:

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.unit.written_events import with_facts, written_member, written_run
+from trainmark.collect.compute import compute_alone
 from trainmark.collect.measured import Measured
 from trainmark.collect.warnings import find_warnings
 from trainmark.spec.registries import METRICS
@@ -10,8 +11,7 @@ from trainmark.spec.result import Metric
 
 
 def metric(name: str, measured: Measured) -> Metric:
-    found: Metric = METRICS.load(name)(measured)
-    return found
+    return compute_alone(name, measured)
 
 
 def run_with(first_s: float, epoch_s: float) -> Measured:

@@ -16,6 +16,7 @@ from tests.unit.written_events import (
     written_run,
     written_sample,
 )
+from trainmark.collect.compute import compute_alone
 from trainmark.collect.measured import Measured
 from trainmark.collect.warnings import find_warnings
 from trainmark.spec.registries import METRICS
@@ -24,8 +25,7 @@ from trainmark.workloads.quality.top1 import Top1
 
 
 def metric(name: str, measured: Measured) -> Metric:
-    found: Metric = METRICS.load(name)(measured)
-    return found
+    return compute_alone(name, measured)
 
 
 def value(name: str, measured: Measured) -> float:

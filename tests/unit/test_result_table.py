@@ -8,7 +8,7 @@ from rich.console import Console
 from tests.unit.test_report_page import written_events as written_page_events
 from tests.unit.test_report_page import written_result
 from tests.unit.written_events import with_staging, with_usage, written_member, written_run, written_sample
-from trainmark.collect.compute import compute_metrics
+from trainmark.collect.compute import compute_alone, compute_metrics
 from trainmark.report.page import report_page, run_section
 from trainmark.report.result_table import print_result, scale_of
 from trainmark.spec.registries import METRICS
@@ -36,7 +36,7 @@ FINISHED = MemberResult(member=0, state="finished", attempts=1, seed=0)
 
 def measured_metrics() -> dict[str, Metric]:
     run = written_run(with_usage(written_member(0), written_sample(102.0, busy=0.9)))
-    return {name: METRICS.load(name)(run) for name in METRICS}
+    return {name: compute_alone(name, run) for name in METRICS}
 
 
 def test_both_flops_and_both_utilisations_are_shown_and_what_was_not_watched() -> None:

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from trainmark.collect.scores import flops_score, quality_coefficient, vflops_score
+from trainmark.collect.metrics.flops import flops_score, quality_coefficient, vflops_score
 
 # Minutes, top-1, published PFLOPS; 23 GFLOP an image, 1.28 M images, 90 epochs, n = 10. Facebook agrees within 5.2 %.
 PUBLISHED = [

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainmark.collect.statistics import (
+    find_steady_state,
     mean_interval,
     median_interval,
     pooled_rates,
@@ -16,7 +17,6 @@ from trainmark.collect.statistics import (
     union_length,
     within,
 )
-from trainmark.collect.steady_state import find_steady_state
 from trainmark.spec.result import Metric
 from trainmark.workloads.quality.top1 import Top1
 

@@ -7,8 +7,7 @@ import numpy as np
 
 from tests.planned import planned_config
 from tests.run_events import as_event, changed
-from trainmark.collect.measured import Measured, Member
-from trainmark.collect.node_usage import NodeUsage
+from trainmark.collect.measured import Measured, Member, NodeUsage
 from trainmark.spec.events import EpochStop
 from trainmark.spec.machine_events import Usage, UsageStart
 from trainmark.spec.plan import Job, Plan, Rank

@@ -29,7 +29,7 @@ def score(
                       --minutes 1.2 --quality 0.751 --target 0.763 --exponent 10
     """
     from trainmark.cli.output import print_json
-    from trainmark.collect.scores import flops_score, quality_coefficient, vflops_score
+    from trainmark.collect.metrics.flops import flops_score, quality_coefficient, vflops_score
     from trainmark.report.console import result_console
     from trainmark.spec.units import with_prefix
 

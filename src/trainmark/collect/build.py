@@ -5,7 +5,8 @@ import json
 from typing import Any, Literal
 
 from trainmark.collect.compute import compute_metrics
-from trainmark.collect.measured import Measured, Member, read_measured
+from trainmark.collect.measured import Measured, Member
+from trainmark.collect.reading import read_measured
 from trainmark.collect.warnings import find_warnings
 from trainmark.machine.claims import is_being_worked_on
 from trainmark.spec.config import RunConfig
@@ -13,6 +14,7 @@ from trainmark.spec.events import DataReady, EngineReady, EpochStop, ModelReady,
 from trainmark.spec.files import read_record
 from trainmark.spec.layout import global_batch, layout_of, samples_per_replica
 from trainmark.spec.member_state import SETTLED, Outlook
+from trainmark.spec.metrics import metric_rows
 from trainmark.spec.plan import plan_as_json
 from trainmark.spec.registries import METRICS, QUALITIES
 from trainmark.spec.result import MemberResult, Metric, Result
@@ -23,14 +25,6 @@ from trainmark.spec.stored_run import find_edits, read_choices
 
 ORIGIN = {"started_at": str, "machine": dict, "software": dict, "provenance": dict}
 AUDIT = {"members": list}
-MEMBER_METRICS = (
-    "throughput_samples_per_s",
-    "step_time_s",
-    "epoch_time_s",
-    "flops",
-    "flops_steady",
-    "peak_memory_bytes",
-)
 
 
 def build_result(folder: RunFolder, answer: QueueAnswer | None = None) -> Result:
@@ -50,6 +44,7 @@ def build_result(folder: RunFolder, answer: QueueAnswer | None = None) -> Result
 
 def _result_of(folder: RunFolder, measured: Measured, silence: list[str]) -> Result:
     metrics = compute_metrics(measured, METRICS)
+    of_each = [name for name, row in metric_rows().items() if row.of_each_member]
     origin, audit, damage = _records(folder, measured)
     return Result(
         run_id=folder.run_id,
@@ -64,7 +59,7 @@ def _result_of(folder: RunFolder, measured: Measured, silence: list[str]) -> Res
         software={**_part(origin, "software"), **_software_of_ranks(measured)},
         engine=_engine(measured),
         metrics=metrics,
-        members=[_member_result(measured, member) for member in measured.members],
+        members=[_member_result(measured, member, of_each) for member in measured.members],
         warnings=[
             *damage,
             *silence,
@@ -131,7 +126,7 @@ def _state_of(measured: Measured) -> Literal["complete", "partial", "failed", "u
     return "partial" if "finished" in states else "failed"
 
 
-def _member_result(measured: Measured, member: Member) -> MemberResult:
+def _member_result(measured: Measured, member: Member, names: list[str]) -> MemberResult:
     alone = Measured(measured.config, measured.plan, measured.quality, (member,))
     counts = member.state == "finished" or (not alone.is_over and len(member.step_s) > 0)
     return MemberResult(
@@ -144,7 +139,7 @@ def _member_result(measured: Measured, member: Member) -> MemberResult:
         restarted=member.was_restarted,
         exit=member.exit,
         reason=member.reason or "; ".join(member.problems) or None,
-        metrics=compute_metrics(alone, MEMBER_METRICS) if counts else {},
+        metrics=compute_metrics(alone, names) if counts else {},
     )
 
 

@@ -8,11 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from trainmark.collect.damage import Problem, gap_in, read_rank
-from trainmark.collect.node_usage import NodeUsage, read_usage
-from trainmark.collect.predictions import Predictions, load_predictions, problem_with
-from trainmark.collect.statistics import union_length
-from trainmark.collect.steady_state import SteadyState, find_steady_state
+from trainmark.collect.predictions import Predictions, Problem, problem_with
+from trainmark.collect.statistics import SteadyState, find_steady_state, union_length
 from trainmark.spec.config import RunConfig
 from trainmark.spec.event_files import E
 from trainmark.spec.events import (
@@ -26,14 +23,25 @@ from trainmark.spec.events import (
     SampleFlops,
     Steps,
 )
-from trainmark.spec.files import read_record
-from trainmark.spec.member_state import SETTLED, STILL_WRITING, Outlook, standing_of
+from trainmark.spec.machine_events import Usage, UsageStart
+from trainmark.spec.member_state import SETTLED
 from trainmark.spec.plan import Job, Plan
 from trainmark.spec.registries import DATASETS
-from trainmark.spec.run_folder import AttemptFolder, RunFolder
 from trainmark.spec.status import MemberState
 
-DONE = {"member": int}
+NO_MEMBER = "no member finished"
+NOT_OVER = "the run is not over"
+
+
+class NodeUsage(NamedTuple):
+    """The series of one node of a member; `rank` is the one that sampled it, `file` its name in the run folder."""
+
+    node: str
+    rank: int
+    file: str
+    start: UsageStart
+    samples: tuple[Usage, ...]
+    problem: Problem = None
 
 
 class Epoch(NamedTuple):
@@ -216,56 +224,3 @@ class Measured:
     def is_over(self) -> bool:
         """Whether no member is running, waiting or stopped, so that nothing more is to come."""
         return all(member.state in SETTLED for member in self.members)
-
-    @property
-    def samples_ref(self) -> str:
-        """Where the raw samples lie."""
-        return "events/"
-
-
-def read_measured(folder: RunFolder, config: RunConfig, plan: Plan, quality: Any, outlook: Outlook) -> Measured:
-    """What the folder holds now, also of a run that still goes on, was killed, or has lost files."""
-    members = tuple(_read_member(folder, config, job, outlook) for job in plan.jobs)
-    return Measured(config, plan, quality, members)
-
-
-def _read_member(folder: RunFolder, config: RunConfig, job: Job, outlook: Outlook) -> Member:
-    standing = standing_of(folder, job, outlook)
-    state, attempt = standing.state, folder.attempt(job.member, max(1, standing.attempts))
-    events, lost = _read_ranks(folder, attempt, job, epochs=config.train.epochs, state=state)
-    done, done_problem = None, None
-    if state == "finished":
-        done, done_problem = read_record(attempt.done, folder.name_of(attempt.done), DONE)
-    quality = (done or {}).get("quality")
-    return Member(
-        job=job,
-        attempts=standing.attempts,
-        state=state,
-        reason=standing.reason,
-        exit=standing.exit,
-        events=events if standing.attempts else (),
-        load_predictions=lambda: load_predictions(attempt.predictions),
-        load_usage=lambda: read_usage(folder, attempt, job, is_over=state not in STILL_WRITING),
-        problems=tuple(problem for problem in (*lost, standing.problem, done_problem) if problem),
-        is_whole=state != "finished" or not lost,
-        final_quality=float(quality) if isinstance(quality, int | float) else None,
-        predictions_file=folder.name_of(attempt.predictions),
-    )
-
-
-def _read_ranks(
-    folder: RunFolder, attempt: AttemptFolder, job: Job, epochs: int, state: MemberState
-) -> tuple[tuple[tuple[Event, ...], ...], list[str]]:
-    """The events of each rank, and what is wrong with them: a member that did not finish may well lack some."""
-    of_ranks, problems = [], []
-    for rank in job.ranks:
-        path = attempt.rank_events(rank.rank)
-        # Ranks of a finished member may still measure the ceiling, until the launcher has recorded their end.
-        is_over = attempt.exit.exists() if state == "finished" else state not in STILL_WRITING
-        events, problem = read_rank(folder, path, is_over=is_over)
-        if state == "finished" and problem is None and (gap := gap_in(events, rank.rank, epochs)):
-            problem = f"{folder.name_of(path)} {gap}"
-        of_ranks.append(events)
-        if problem is not None and (state == "finished" or path.exists()):
-            problems.append(problem)
-    return tuple(of_ranks), problems

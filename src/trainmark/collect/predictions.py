@@ -9,10 +9,10 @@ from zipfile import BadZipFile, is_zipfile
 import numpy as np
 from numpy.typing import NDArray
 
-from trainmark.collect.damage import Problem
 from trainmark.spec.files import one_line
 
 Predictions = Mapping[str, NDArray[Any]]
+Problem = str | None
 
 OF_EVERY_MEMBER = ("eval_predictions", "eval_labels")
 

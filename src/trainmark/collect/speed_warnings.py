@@ -1,9 +1,8 @@
 """What spoils figures of speed: warm-up in short runs, a ceiling that training exceeds, and the load of others."""
 
-from trainmark.collect.ceiling_rounds import read_measurements
 from trainmark.collect.measured import Measured
-from trainmark.collect.metrics.ceiling_flops import REPORT
-from trainmark.collect.warm_up import NEGLIGIBLE
+from trainmark.collect.metrics.ceiling import REPORT, read_measurements
+from trainmark.collect.metrics.flops import NEGLIGIBLE
 from trainmark.spec.result import Metric
 from trainmark.spec.units import show_duration
 

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from trainmark.collect.ceiling_rounds import cores_in_use
 from trainmark.collect.measured import Measured, Member
+from trainmark.collect.metrics.ceiling import cores_in_use
 from trainmark.collect.speed_warnings import (
     above_ceiling,
     disturbed_ceiling,
@@ -12,7 +12,7 @@ from trainmark.collect.speed_warnings import (
     others_on_cores,
     warm_up_in_flops,
 )
-from trainmark.collect.steady_state import FEWEST_STEPS
+from trainmark.collect.statistics import FEWEST_STEPS
 from trainmark.machine.instructions import ISA_BELOW_AMX
 from trainmark.spec.events import CheckpointDamaged, DataReady, RankStarted, Resumed
 from trainmark.spec.files import one_line

@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, StrictUndefined
 
 from trainmark.report.plots import Plot, RankEvents, or_reason, plots_of
-from trainmark.report.result_table import ROWS, interval_of, note_of, scale_of, state_of, training_of
+from trainmark.report.result_table import interval_of, note_of, scale_of, state_of, training_of
 from trainmark.report.utilisation import TITLE, NodeSeries, utilisation_plot
 from trainmark.spec.event_files import first_of
 from trainmark.spec.events import ModelReady
+from trainmark.spec.metrics import metric_rows, plain_note
 from trainmark.spec.plan import describe_slots
 from trainmark.spec.result import MemberResult, Metric, Result
 from trainmark.spec.units import show_value, with_prefix
@@ -23,14 +24,7 @@ STATES = {
     "failed": "no member finished",
     "unfinished": "members are running, waiting or stopped; this page shows what was measured until it was made",
 }
-MEMBER_COLUMNS = {
-    "throughput_samples_per_s": "throughput",
-    "step_time_s": "step time",
-    "flops": "FLOPS",
-    "peak_memory_bytes": "peak memory",
-}
 METRIC_HEADS = ("metric", "value", "95 % interval", "n", "status", "note")
-MEMBER_HEADS = ("member", "state", "attempts", "epochs", "quality", *MEMBER_COLUMNS.values(), "note")
 
 Row = tuple[str, ...]
 
@@ -84,10 +78,11 @@ def run_section(result: Result, events: RankEvents, usage: NodeSeries) -> RunSec
 
 def report_page(sections: Sequence[RunSection]) -> str:
     """The HTML text of a report on these runs; every string in it is escaped."""
+    member_heads = ("member", "state", "attempts", "epochs", "quality", *_member_columns().values(), "note")
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     template = files("trainmark.report").joinpath("template.html.j2").read_text(encoding="utf-8")
     return environment.from_string(template).render(
-        sections=sections, metric_heads=METRIC_HEADS, member_heads=MEMBER_HEADS
+        sections=sections, metric_heads=METRIC_HEADS, member_heads=member_heads
     )
 
 
@@ -116,15 +111,21 @@ def _facts(result: Result) -> list[Row]:
 
 def _metric_rows(result: Result) -> Iterator[Row]:
     """Label, value with unit, interval, n, status, note; first the headline figures, then any others."""
-    labels = {name: label for name, label in ROWS if name in result.metrics}
-    for name in [*labels, *(name for name in result.metrics if name not in labels)]:
-        metric = result.metrics[name]
-        count, note = str(metric.n or ""), note_of(name, metric)
-        yield labels.get(name, name), _value(metric), interval_of(metric), count, metric.status, note
+    rows = metric_rows()
+    listed = [name for name in rows if name in result.metrics]
+    for name in [*listed, *(name for name in result.metrics if name not in rows)]:
+        metric, row = result.metrics[name], rows.get(name)
+        count, note = str(metric.n or ""), note_of(metric, row.note if row else plain_note)
+        yield row.label if row else name, _value(metric), interval_of(metric), count, metric.status, note
 
 
 def _value(metric: Metric | None) -> str:
     return "–" if metric is None or metric.value is None else show_value(metric.value, metric.unit)
+
+
+def _member_columns() -> dict[str, str]:
+    """The metrics that each member has a column of, and its heading."""
+    return {name: row.member_heading for name, row in metric_rows().items() if row.member_heading is not None}
 
 
 def _member_row(member: MemberResult) -> Row:
@@ -134,7 +135,7 @@ def _member_row(member: MemberResult) -> Row:
         str(member.attempts),
         str(member.epochs_done),
         "–" if member.quality is None else f"{member.quality:.4f}",
-        *(_value(member.metrics.get(name)) for name in MEMBER_COLUMNS),
+        *(_value(member.metrics.get(name)) for name in _member_columns()),
         member.reason or ("went on from a checkpoint" if member.restarted else ""),
     )
 

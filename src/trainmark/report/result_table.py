@@ -1,62 +1,18 @@
 """One Result on a terminal: the figures first, then the members, then what to be careful about."""
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
 
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from trainmark.spec.metrics import metric_rows
 from trainmark.spec.plan import describe_scale, describe_slots
 from trainmark.spec.result import MemberResult, Metric, Result
-from trainmark.spec.units import counted, show_bytes, show_interval, show_value
-
-# Name in the Result, name in the table; in this order.
-ROWS = (
-    ("throughput_samples_per_s", "throughput"),
-    ("step_time_s", "step time (median)"),
-    ("epoch_time_s", "epoch time (median)"),
-    ("flops", "FLOPS (Eq. 6)"),
-    ("flops_steady", "FLOPS, settled steps"),
-    ("ceiling_flops", "ceiling (measured)"),
-    ("flops_share_of_ceiling", "share of ceiling"),
-    ("quality_member_mean", "quality, mean member"),
-    ("quality_member_best", "quality, best member"),
-    ("quality_out_of_bag", "quality, out of bag"),
-    ("quality_ensemble", "quality, ensemble"),
-    ("vflops", "VFLOPS (Eq. 7)"),
-    ("time_to_train_all_s", "time to train all (TTTa)"),
-    ("staging_time_s", "staging, before training"),
-    ("models_per_minute", "models per minute"),
-    ("peak_memory_bytes", "peak memory per worker"),
-    ("communication_share", "waiting for other workers"),
-    ("communication_bytes_per_step", "sent by a worker per step"),
-    ("communication_intra_node_bytes_per_s", "intra-node traffic"),
-    ("communication_inter_node_bytes_per_s", "inter-node traffic"),
-    ("network_bytes_per_s", "node network traffic"),
-    ("cpu_utilisation", "CPU utilisation"),
-    ("gpu_utilisation", "GPU utilisation"),
-    ("bubble_share", "pipeline bubble"),
-    ("staleness_steps", "staleness of gradients"),
-    ("data_wait_share", "waiting for data"),
-    ("harness_overhead_share", "harness overhead"),
-)
+from trainmark.spec.units import counted, show_interval, show_value
 
 NOTES_BESIDE = 110  # columns from which on notes have room beside the figures
-
-# Left out where a run has no such thing.
-ONLY_IF_THERE = {
-    "communication_share",
-    "communication_bytes_per_step",
-    "communication_intra_node_bytes_per_s",
-    "communication_inter_node_bytes_per_s",
-    "network_bytes_per_s",
-    "gpu_utilisation",
-    "bubble_share",
-    "staleness_steps",
-    "staging_time_s",
-}
 
 
 def print_result(result: Result, console: Console) -> None:
@@ -110,16 +66,15 @@ def _metrics(result: Result, *, notes_below: bool) -> Iterator[RenderableType]:
     notes: list[str] = []
     if not notes_below:
         table.add_column("note")
-    for name, label in ROWS:
+    for name, row in metric_rows().items():
         metric = result.metrics.get(name)  # a Result of an earlier version may lack it
-        if metric is None or (metric.value is None and name in ONLY_IF_THERE):
+        if metric is None or (metric.value is None and row.only_if_there):
             continue
         value = "unavailable" if metric.value is None else show_value(metric.value, metric.unit)
-        style = "bold" if name in ("flops", "vflops", "quality_ensemble") else None
-        note = note_of(name, metric)
-        row = [label, value, interval_of(metric), str(metric.n or "")]
-        table.add_row(*row, *([] if notes_below else [note]), style=style)
-        notes += [f"{label}: {note}"] if notes_below and note else []
+        note = note_of(metric, row.note)
+        cells = [row.label, value, interval_of(metric), str(metric.n or "")]
+        table.add_row(*cells, *([] if notes_below else [note]), style="bold" if row.is_headline else None)
+        notes += [f"{row.label}: {note}"] if notes_below and note else []
     yield table
     yield from (Text(note) for note in notes)
 
@@ -129,34 +84,17 @@ def interval_of(metric: Metric) -> str:
     return show_interval(*metric.ci95, metric.unit) if metric.ci95 else ""
 
 
-def note_of(name: str, metric: Metric) -> str:
+def note_of(metric: Metric, own_note: Callable[[Metric], str]) -> str:
     """Why a metric is unavailable, or what to know of it: what it counts by, and which members it is made of."""
     if metric.reason:
         return metric.reason
     detail = metric.detail or {}
-    notes = [_own_note(name, metric, detail)]
+    notes = [own_note(metric)]
     if so_far := detail.get("so_far"):
         notes.append(f"so far, {so_far['members']} of {counted(so_far['of_members'], 'member')}")
     if left_out := detail.get("left_out"):
         notes.append(f"without {left_out}")
     return "; ".join(note for note in notes if note)
-
-
-def _own_note(name: str, metric: Metric, detail: dict[str, Any]) -> str:
-    if name == "flops" and "by_convention" in detail:
-        return f"{metric.convention} convention; ai500: {show_value(detail['by_convention']['ai500'], 'FLOP/s')}"
-    if name == "ceiling_flops":
-        return "; ".join(
-            [f"{detail['precision']}, {detail['kernel']}", *([detail["note"]] if "note" in detail else [])]
-        )
-    if name == "vflops" and "coefficient" in detail:
-        ratio = f"{detail['quality']:.4g} / {detail['target_quality']:g}"
-        return f"× ({ratio})^{metric.exponent:g} = × {detail['coefficient']:.3g}"
-    if name == "staging_time_s":
-        return f"{show_bytes(detail['copied_bytes'])} copied; packs found and used again: {detail['reused_packs']}"
-    if "note" in detail:
-        return str(detail["note"])
-    return f"{metric.convention} convention" if metric.convention else ""
 
 
 def state_of(member: MemberResult) -> str:
@@ -165,19 +103,11 @@ def state_of(member: MemberResult) -> str:
 
 
 def _members_table(result: Result) -> Padding:
-    table = Table(
-        "member",
-        "state",
-        "attempts",
-        "epochs",
-        "quality",
-        "throughput",
-        "FLOPS",
-        box=None,
-        header_style="bold",
-    )
+    speeds_shown = ("throughput_samples_per_s", "flops")  # there is no room for more
+    headings = [metric_rows()[name].member_heading or name for name in speeds_shown]
+    table = Table("member", "state", "attempts", "epochs", "quality", *headings, box=None, header_style="bold")
     for member in result.members:
-        speeds = [member.metrics.get(name) for name in ("throughput_samples_per_s", "flops")]
+        speeds = [member.metrics.get(name) for name in speeds_shown]
         table.add_row(
             str(member.member),
             state_of(member),

@@ -1,6 +1,6 @@
 """Many Results in one table, a row each, with as many columns as fit."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -8,35 +8,22 @@ from rich.console import Console
 from rich.table import Table
 
 from trainmark.report.console import NARROW, result_console
+from trainmark.spec.metrics import Column, metric_rows
 from trainmark.spec.result import Result
 from trainmark.spec.run_folder import is_named
-from trainmark.spec.units import show_duration, show_value, with_prefix
 
 Row = dict[str, Any]
 
-METRICS = (
-    "throughput_samples_per_s",
-    "flops",
-    "flops_share_of_ceiling",
-    "quality_ensemble",
-    "vflops",
-    "time_to_train_all_s",
-)
 # Key of the row → heading, and how a value is shown.
-COLUMNS: dict[str, tuple[str, Callable[[Any], str]]] = {
-    "run_id": ("run", str),
-    "workload": ("workload", str),
-    "size": ("size", str),
-    "model": ("model", str),
-    "precision": ("prec.", str),
-    "scale": ("M×P", str),
-    "state": ("state", str),
-    "throughput_samples_per_s": ("samples", lambda value: f"{value:.4g}/s"),
-    "flops": ("FLOPS", lambda value: with_prefix(value, "")),
-    "flops_share_of_ceiling": ("share", lambda value: show_value(value, "share")),
-    "quality_ensemble": ("quality", lambda value: f"{value:.4g}"),
-    "vflops": ("VFLOPS", lambda value: with_prefix(value, "")),
-    "time_to_train_all_s": ("TTTa", show_duration),
+Columns = dict[str, Column]
+OF_RUNS: Columns = {
+    "run_id": Column("run", str),
+    "workload": Column("workload", str),
+    "size": Column("size", str),
+    "model": Column("model", str),
+    "precision": Column("prec.", str),
+    "scale": Column("M×P", str),
+    "state": Column("state", str),
 }
 FIRST_TO_GO = (
     "time_to_train_all_s",
@@ -51,11 +38,16 @@ FIRST_TO_GO = (
 START = len("20261115-045355")
 
 
+def _of_metrics() -> Columns:
+    return {name: row.results_column for name, row in metric_rows().items() if row.results_column is not None}
+
+
 def result_row(path: Path, result: Result | None, reason: str | None) -> Row:
     """One run as a flat record; one whose Result cannot be read is listed all the same, with the reason."""
     row: Row = {"run_id": path.name, "path": str(path), "state": "unreadable", "started_at": None}
     row |= dict.fromkeys(("workload", "size", "model", "dataset", "precision", "members", "workers", "system_scale"))
-    row |= {"members_finished": None, **dict.fromkeys(METRICS), "damage": [reason] if reason else []}
+    metrics = _of_metrics()
+    row |= {"members_finished": None, **dict.fromkeys(metrics), "damage": [reason] if reason else []}
     if result is None:
         return row
     config, plan = result.config, result.plan
@@ -71,7 +63,7 @@ def result_row(path: Path, result: Result | None, reason: str | None) -> Row:
         "workers": plan.get("workers_per_member"),
         "system_scale": plan.get("system_scale"),
         "members_finished": sum(member.state == "finished" for member in result.members),
-        **{name: result.metrics[name].value for name in METRICS if name in result.metrics},
+        **{name: result.metrics[name].value for name in metrics if name in result.metrics},
         "damage": result.damage,
     }
 
@@ -102,13 +94,15 @@ def print_results(rows: list[Row], all_ids: list[str], runs_dir: str) -> None:
 
 def _layouts(rows: list[Row], all_ids: list[str], console: Console) -> Iterator[tuple[Table, list[str]]]:
     """Tables of these rows, from the widest to the narrowest, and the headings of the columns that each leaves out."""
-    columns = list(COLUMNS)
+    columns = every = OF_RUNS | _of_metrics()
     yield _table(rows, columns, console), []
     short = [{**row, "run_id": short_id(row["run_id"], all_ids)} for row in rows]
     yield _table(short, columns, console), []
+    hidden: list[str] = []
     for name in FIRST_TO_GO:
-        columns.remove(name)
-        yield _table(short, columns, console), [heading for key, (heading, _) in COLUMNS.items() if key not in columns]
+        columns = {key: column for key, column in columns.items() if key != name}
+        hidden.append(name)
+        yield _table(short, columns, console), [every[key].heading for key in every if key in hidden]
 
 
 def short_id(run_id: str, all_ids: list[str]) -> str:
@@ -120,12 +114,12 @@ def short_id(run_id: str, all_ids: list[str]) -> str:
     return run_id
 
 
-def _table(rows: list[Row], columns: list[str], console: Console) -> Table:
+def _table(rows: list[Row], columns: Columns, console: Console) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 1 if console.width < NARROW else 2, 0, 0))
-    for name in columns:
-        table.add_column(COLUMNS[name][0], no_wrap=True, justify="right" if name in METRICS else "left")
+    for name, column in columns.items():
+        table.add_column(column.heading, no_wrap=True, justify="left" if name in OF_RUNS else "right")
     for row in rows:
         scale = None if row["members"] is None else f"{row['members']}×{row['workers']}"
         shown = row | {"scale": scale}
-        table.add_row(*("" if shown[name] is None else COLUMNS[name][1](shown[name]) for name in columns))
+        table.add_row(*("" if shown[name] is None else column.show(shown[name]) for name, column in columns.items()))
     return table

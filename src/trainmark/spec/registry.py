@@ -71,6 +71,10 @@ class Registry(Mapping[str, str]):
     def __len__(self) -> int:
         return len(self._entries())
 
+    def as_written(self) -> list[str]:
+        """The names in the order in which they are listed, those of plug-ins last."""
+        return [*self._own, *(name for name in self if name not in self._own)]
+
     def load(self, name: str) -> Any:
         """The part called `name`; a "module:attribute" is loaded as it stands, for a plug-in's own code."""
         return load_attribute(name if ":" in name else self[name], f"{self.kind} '{name}'")

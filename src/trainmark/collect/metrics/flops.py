@@ -1,26 +1,40 @@
-"""FLOPS of the ensemble (Eq. 6): all members' training FLOPs over the time of their epochs."""
+"""FLOPS of the ensemble, over the whole training and in steady state, and VFLOPS: AI500's scores (Eq. 6 to 8)."""
 
+import math
 from collections import defaultdict
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from trainmark.collect.measured import Measured
-from trainmark.collect.reasons import NO_MEMBER
-from trainmark.collect.scores import flops_score
-from trainmark.collect.statistics import rate_interval
+from trainmark.collect.measured import NO_MEMBER, Measured, Member
+from trainmark.collect.statistics import Samples, product_interval, rate_interval
 from trainmark.spec.events import SampleFlops
-from trainmark.spec.result import Better, Metric, unavailable
+from trainmark.spec.metrics import Column, Figure, MetricRow, plain_note
+from trainmark.spec.result import Metric
+from trainmark.spec.units import show_value, with_prefix
 
-UNIT = "FLOP/s"
-BETTER: Better = "higher"
-NEEDS = "epochs"
 CONVENTION = "exact"
+NEGLIGIBLE = 0.05  # of the training time
 
 
-def compute(measured: Measured) -> Metric:
-    """FLOPS of the ensemble (Eq. 6): all members' training FLOPs over the time of their epochs."""
+def flops_score(flop_per_sample: float, samples: float, seconds: float) -> float:
+    """Eq. 6 over any number of epochs: all samples' training FLOPs over the time they took."""
+    return flop_per_sample * samples / seconds
+
+
+def quality_coefficient(quality: float, target: float, exponent: float) -> float:
+    """Eq. 8: (achieved / target)^n; above 1 it rewards, below 1 it punishes."""
+    return float((quality / target) ** exponent)
+
+
+def vflops_score(flops: float, quality: float, target: float, exponent: float) -> float:
+    """Eq. 7: FLOPS weighed by quality."""
+    return flops * quality_coefficient(quality, target, exponent)
+
+
+def _flops(measured: Measured) -> Figure | str:
     if not measured.finished:
-        return unavailable(UNIT, BETTER, NO_MEMBER)
+        return NO_MEMBER
     samples = sum(epoch.samples for member in measured.finished for epoch in member.epochs)
     counts = measured.finished[0].flop_counts()
     of_members = [member.training_flop_per_sample() for member in measured.finished]
@@ -28,14 +42,10 @@ def compute(measured: Measured) -> Metric:
     proposals = float(np.mean([member.proposals_per_image for member in measured.finished]))
     values = {name: flops_score(flop, samples, measured.training_s) for name, flop in per_sample.items()}
     of_epochs = _epoch_flops(measured, per_sample[CONVENTION])
-    return Metric(
+    return Figure(
         value=values[CONVENTION],
-        unit=UNIT,
-        better=BETTER,
-        status="measured",
         ci95=rate_interval(of_epochs),
         n=len(of_epochs),
-        samples_ref=measured.samples_ref,
         convention=CONVENTION,
         detail={
             "by_convention": values,
@@ -56,7 +66,7 @@ def _operators(count: SampleFlops, proposals: float) -> dict[str, float]:
     return total
 
 
-def _epoch_flops(measured: Measured, flop_per_sample: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def _epoch_flops(measured: Measured, flop_per_sample: float) -> Samples:
     """The ensemble's FLOPS in each epoch; their time-weighted mean is the metric's value."""
     samples: dict[int, int] = defaultdict(int)
     seconds: dict[int, float] = defaultdict(float)
@@ -67,3 +77,149 @@ def _epoch_flops(measured: Measured, flop_per_sample: float) -> np.ndarray[tuple
     return np.array(
         [measured.concurrency * flops_score(flop_per_sample, samples[e], seconds[e]) for e in sorted(samples)]
     )
+
+
+def _note_on_conventions(metric: Metric) -> str:
+    if not metric.detail or "by_convention" not in metric.detail:
+        return plain_note(metric)
+    return f"{metric.convention} convention; ai500: {show_value(metric.detail['by_convention']['ai500'], 'FLOP/s')}"
+
+
+FLOPS = MetricRow(
+    "flops",
+    "FLOP/s",
+    "higher",
+    "FLOPS (Eq. 6)",
+    description="FLOPS of the ensemble (Eq. 6): all members' training FLOPs over the time of their epochs.",
+    compute=_flops,
+    needs="epochs",
+    is_headline=True,
+    note=_note_on_conventions,
+    of_each_member=True,
+    member_heading="FLOPS",
+    results_column=Column("FLOPS", lambda value: with_prefix(value, "")),
+)
+
+
+def _flops_steady(measured: Measured, rate: Metric, whole: Metric) -> Figure | str:
+    if rate.value is None or whole.value is None:
+        return rate.reason or whole.reason or ""
+    assert whole.detail is not None
+    per_sample: dict[str, float] = whole.detail["training_flop_per_sample"]
+    flop = per_sample[CONVENTION]
+    return Figure(
+        value=rate.value * flop,
+        ci95=None if rate.ci95 is None else (rate.ci95[0] * flop, rate.ci95[1] * flop),
+        n=rate.n,
+        convention=CONVENTION,
+        detail={
+            "by_convention": {name: rate.value * each for name, each in per_sample.items()},
+            **_compared(measured, whole.value / (rate.value * flop)),
+        },
+    )
+
+
+class WarmUpCost(NamedTuple):
+    """The time of one member's training that settled steps would not have taken."""
+
+    training_s: float
+    warmup_s: float  # what the first steps took longer than settled ones
+    epoch_s: float  # of a settled epoch
+    between_steps_s: float  # of an epoch, in no step: every epoch pays for it
+
+    @property
+    def epochs_until_negligible(self) -> int | None:
+        """Epochs after which settled steps make up 95 % of the training time; None: no number is enough."""
+        # (w + N·b) / (w + N·(e + b)) ≤ 5 %
+        gain_s = NEGLIGIBLE * self.epoch_s - (1 - NEGLIGIBLE) * self.between_steps_s
+        return math.ceil((1 - NEGLIGIBLE) * self.warmup_s / gain_s) if gain_s > 0 else None
+
+
+def _cost_of_warm_up(member: Member) -> WarmUpCost:
+    """From the durations of the member's steps and epochs."""
+    training_s = sum(epoch.epoch_s for epoch in member.epochs)
+    warm_up, settled = member.step_s[: member.steady.warmup_steps], member.step_s[member.steady.warmup_steps :]
+    settled_s = float(settled.mean())
+    num_epochs = len(member.epochs)
+    return WarmUpCost(
+        training_s=training_s,
+        warmup_s=max(0.0, float(warm_up.sum()) - len(warm_up) * settled_s),
+        epoch_s=settled_s * len(member.step_s) / num_epochs,
+        between_steps_s=max(0.0, training_s - float(member.step_s.sum())) / num_epochs,
+    )
+
+
+def _compared(measured: Measured, whole_share: float) -> dict[str, Any]:
+    """How far the FLOPS of the whole training are from these, and what makes the difference."""
+    costs = [_cost_of_warm_up(member) for member in measured.finished]
+    longest = max(costs, key=lambda cost: cost.warmup_s)
+    epochs = [cost.epochs_until_negligible for cost in costs]
+    return {
+        "whole_training_share": whole_share,
+        "warmup_s": longest.warmup_s,
+        "training_s": longest.training_s,
+        "between_steps_s": float(np.mean([cost.between_steps_s for cost in costs])),
+        "epochs_until_negligible": None if None in epochs else max(each for each in epochs if each is not None),
+        "epoch_s": longest.epoch_s,
+    }
+
+
+FLOPS_STEADY = MetricRow(
+    "flops_steady",
+    "FLOP/s",
+    "higher",
+    "FLOPS, settled steps",
+    description="FLOPS of the ensemble in steady state: its throughput times the training FLOPs of a sample.",
+    compute=_flops_steady,
+    needs="epochs",  # which tell the cost of warm-up
+    builds_on=("throughput_samples_per_s", "flops"),
+    status="derived",
+    of_each_member=True,
+)
+
+
+def _vflops(measured: Measured, speed: Metric, quality: Metric) -> Figure | str:
+    if speed.value is None or quality.value is None:
+        return speed.reason or quality.reason or ""
+    evaluate = measured.config.evaluate
+    try:
+        coefficient = quality_coefficient(quality.value, evaluate.target_quality, evaluate.exponent)
+        value = vflops_score(speed.value, quality.value, evaluate.target_quality, evaluate.exponent)
+    except OverflowError:
+        return "(quality / target)^exponent overflows"
+    return Figure(
+        value=value,
+        ci95=product_interval(value, (speed, 1.0), (quality, evaluate.exponent)),
+        n=speed.n,
+        convention=speed.convention,
+        exponent=evaluate.exponent,
+        detail={
+            "coefficient": coefficient,
+            "quality": quality.value,
+            "target_quality": evaluate.target_quality,
+        },
+    )
+
+
+def _note_on_quality(metric: Metric) -> str:
+    detail = metric.detail or {}
+    if "coefficient" not in detail:
+        return plain_note(metric)
+    ratio = f"{detail['quality']:.4g} / {detail['target_quality']:g}"
+    return f"× ({ratio})^{metric.exponent:g} = × {detail['coefficient']:.3g}"
+
+
+VFLOPS = MetricRow(
+    "vflops",
+    "FLOP/s",
+    "higher",
+    "VFLOPS (Eq. 7)",
+    description="VFLOPS (Eq. 7 and 8): FLOPS weighed by the ensemble's quality against the target.",
+    compute=_vflops,
+    needs="epochs and predictions",
+    builds_on=("flops", "quality_ensemble"),
+    status="derived",
+    is_headline=True,
+    note=_note_on_quality,
+    results_column=Column("VFLOPS", lambda value: with_prefix(value, "")),
+)

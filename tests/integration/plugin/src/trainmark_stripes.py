@@ -7,6 +7,7 @@ from pydantic import Field
 
 from trainmark.data.split import Split
 from trainmark.spec.config import Section
+from trainmark.spec.metrics import Figure, MetricRow
 from trainmark.spec.model_card import ModelCard
 from trainmark.spec.workload import Workload, WorkloadSize
 
@@ -94,3 +95,22 @@ TINY = WorkloadSize(
 
 WORKLOAD = Workload(sizes={"tiny": TINY})
 BROKEN = Workload(sizes={"tiny": replace(TINY, task="trainmark_stripes:FailsOnRankOne")})
+
+
+def _pictures_seen(measured, throughput):
+    if throughput.value is None:
+        return throughput.reason
+    epochs = [epoch for member in measured.finished for epoch in member.epochs]
+    return Figure(sum(epoch.samples for epoch in epochs), n=len(epochs))
+
+
+PICTURES_SEEN = MetricRow(
+    "pictures_seen",
+    "samples",
+    "higher",
+    "pictures seen",
+    description="How many pictures all members were trained on.",
+    compute=_pictures_seen,
+    needs="epochs",
+    builds_on=("throughput_samples_per_s",),
+)

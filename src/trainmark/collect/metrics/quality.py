@@ -1,0 +1,155 @@
+"""The quality of members alone and of the ensemble, on held-out samples and out of bag."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainmark.collect.measured import NO_MEMBER, Measured
+from trainmark.collect.statistics import Interval, mean_interval, summary, within
+from trainmark.spec.metrics import Column, Figure, MetricRow
+from trainmark.spec.registries import DATASETS
+
+SYNTHETIC = "not applicable: synthetic data"
+
+
+def _range_of(measured: Measured) -> tuple[float, ...]:
+    """Between which values the workload's quality lies."""
+    bounds: tuple[float, ...] = getattr(measured.quality, "RANGE", ())
+    return bounds
+
+
+def _interval(measured: Measured, combined: NDArray[Any], labels: NDArray[Any]) -> Interval | None:
+    return within(measured.quality.interval(combined, labels), *_range_of(measured))
+
+
+def _qualities(measured: Measured) -> dict[int, float] | str:
+    """The finished members' own qualities."""
+    found = {member.job.member: q for member in measured.finished if (q := member.quality()) is not None}
+    return found or (SYNTHETIC if measured.is_synthetic else NO_MEMBER)
+
+
+def _member_mean(measured: Measured) -> Figure | str:
+    found = _qualities(measured)
+    if isinstance(found, str):
+        return found
+    qualities = np.array([*found.values()])
+    interval = mean_interval(qualities, *_range_of(measured))
+    return Figure(float(qualities.mean()), interval, len(qualities), summary(qualities))
+
+
+MEMBER_MEAN = MetricRow(
+    "quality_member_mean",
+    "",
+    "higher",
+    "quality, mean member",
+    description="The mean of the members' own qualities on held-out samples.",
+    compute=_member_mean,
+    needs="evaluations",
+)
+
+
+def _member_best(measured: Measured) -> Figure | str:
+    found = _qualities(measured)
+    if isinstance(found, str):
+        return found
+    best = max(found, key=lambda member: found[member])
+    return Figure(found[best], n=len(found), detail={"member": best})
+
+
+MEMBER_BEST = MetricRow(
+    "quality_member_best",
+    "",
+    "higher",
+    "quality, best member",
+    description="The quality of the best single member on held-out samples.",
+    compute=_member_best,
+    needs="evaluations",
+    keeps_samples=False,
+)
+
+
+def _ensemble(measured: Measured) -> Figure | str:
+    if not measured.finished:
+        return NO_MEMBER
+    if measured.is_synthetic:
+        return SYNTHETIC
+    combined, labels = measured.ensemble
+    return Figure(
+        value=measured.quality.score(combined, labels),
+        ci95=_interval(measured, combined, labels),
+        n=len(labels),
+        detail={"members": len(measured.finished), "of_members": measured.plan.members},
+    )
+
+
+ENSEMBLE = MetricRow(
+    "quality_ensemble",
+    "",
+    "higher",
+    "quality, ensemble",
+    description="The quality of the ensemble's prediction on held-out samples.",
+    compute=_ensemble,
+    needs="predictions",
+    keeps_samples=False,
+    is_headline=True,
+    results_column=Column("quality", lambda value: f"{value:.4g}"),
+)
+
+
+def _out_of_bag(measured: Measured) -> Figure | str:
+    if not measured.finished:
+        return NO_MEMBER
+    if measured.is_synthetic:
+        return SYNTHETIC
+    if not measured.config.evaluate.out_of_bag:
+        return "not measured: evaluate.out_of_bag is false"
+    if measured.config.ensemble.bootstrap == "none":
+        return "without a bootstrap every member sees every sample"
+    names = ("oob_indices", "oob_predictions", "oob_labels")
+    parts = [[arrays[name] for name in names] for arrays in (member.load_predictions() for member in measured.finished)]
+    indices, predictions, labels = (np.concatenate(part) for part in zip(*parts, strict=True))
+    if not len(indices):
+        return "every sample was drawn by every member"
+    combined, rows = combine_by_sample(measured.quality.combine, indices, predictions)
+    return Figure(
+        value=measured.quality.score(combined, labels[rows]),
+        ci95=_interval(measured, combined, labels[rows]),
+        n=len(rows),
+        detail={"samples_predicted": len(rows)} | _optimism(measured),
+    )
+
+
+def _optimism(measured: Measured) -> dict[str, str]:
+    """What makes the figure optimistic, where the dataset says that its samples resemble their neighbours."""
+    alike = getattr(DATASETS.load(measured.config.dataset), "neighbours_are_alike", False)
+    return {"note": "optimistic: samples resemble their neighbours, which members have seen"} if alike else {}
+
+
+def combine_by_sample(
+    combine: Callable[[Sequence[NDArray[Any]]], NDArray[Any]], indices: NDArray[np.int64], predictions: NDArray[Any]
+) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """For each sample, by rising index: all predictions of it, combined, and the first row that has its index."""
+    order = np.argsort(indices, kind="stable")
+    _, starts, counts = np.unique(indices[order], return_index=True, return_counts=True)
+    combined, places = [], []
+    # An ensemble's members are equal: samples with the same number of predictions are combined together.
+    for count in np.unique(counts):
+        having = np.flatnonzero(counts == count)
+        combined.append(combine([predictions[order[starts[having] + nth]] for nth in range(count)]))
+        places.append(having)
+    by_index = np.argsort(np.concatenate(places))
+    return np.concatenate(combined)[by_index], order[starts]
+
+
+OUT_OF_BAG = MetricRow(
+    "quality_out_of_bag",
+    "",
+    "higher",
+    "quality, out of bag",
+    description="The ensemble's quality on training samples, each predicted only by members that have not seen it.",
+    compute=_out_of_bag,
+    needs="predictions",
+    keeps_samples=False,
+)

@@ -1,0 +1,221 @@
+"""How fast members train, how long all of them take, and what of that time is no training."""
+
+import numpy as np
+
+from trainmark.collect.measured import NO_MEMBER, NOT_OVER, Measured
+from trainmark.collect.statistics import mean_interval, median_interval, pooled_rates, runs_of, summary
+from trainmark.spec.events import RunStart, RunStop, StagingStop
+from trainmark.spec.layout import global_batch
+from trainmark.spec.metrics import Column, Figure, MetricRow
+from trainmark.spec.result import Metric
+from trainmark.spec.units import show_bytes, show_duration
+
+RUNS = 10  # of neighbouring steps, which are slow together: intervals are those of runs of steps, not of single ones
+
+
+def _throughput(measured: Measured) -> Figure | str:
+    if not measured.finished:
+        return NO_MEMBER
+    batch = global_batch(measured.config.train, measured.plan.workers_per_member)
+    steady = [member.step_s[member.steady.warmup_steps :] for member in measured.finished]
+    of_members = np.array([batch * len(step_s) / step_s.sum() for step_s in steady])
+    # All members' steps over all members' time, as Eq. 6 has it: a mean of rates would flatter slow members.
+    together = batch * sum(len(step_s) for step_s in steady) / sum(step_s.sum() for step_s in steady)
+    rates = pooled_rates(steady, batch, RUNS)
+    return Figure(
+        value=measured.concurrency * float(together),
+        ci95=mean_interval(measured.concurrency * rates, least=0.0),
+        n=len(rates),
+        detail={
+            "per_member": summary(of_members),
+            "members_at_a_time": measured.concurrency,
+            "warmup_steps": [member.steady.warmup_steps for member in measured.finished],
+            "steady_steps": [len(step_s) for step_s in steady],
+            "settled": [member.steady.settled for member in measured.finished],
+        },
+    )
+
+
+THROUGHPUT = MetricRow(
+    "throughput_samples_per_s",
+    "samples/s",
+    "higher",
+    "throughput",
+    description="Samples the whole ensemble trains per second in steady state: samples over time, stalls included.",
+    compute=_throughput,
+    of_each_member=True,
+    member_heading="throughput",
+    results_column=Column("samples", lambda value: f"{value:.4g}/s"),
+)
+
+
+def _step_time(measured: Measured) -> Figure | str:
+    if not measured.finished:
+        return NO_MEMBER
+    steady = [member.step_s[member.steady.warmup_steps :] for member in measured.finished]
+    samples = np.concatenate(steady)
+    medians = np.array([np.median(run) for step_s in steady for run in runs_of(step_s, RUNS)])
+    return Figure(
+        value=float(np.median(samples)),
+        ci95=median_interval(medians),
+        n=len(medians),
+        detail={**summary(samples), "steps": len(samples)},
+    )
+
+
+STEP_TIME = MetricRow(
+    "step_time_s",
+    "s",
+    "lower",
+    "step time (median)",
+    description="The median duration of one training step in steady state, over all members.",
+    compute=_step_time,
+    of_each_member=True,
+    member_heading="step time",
+)
+
+
+def _epoch_time(measured: Measured) -> Figure | str:
+    if not measured.finished:
+        return NO_MEMBER
+    samples = np.array([epoch.epoch_s for member in measured.finished for epoch in member.epochs])
+    return Figure(float(np.median(samples)), median_interval(samples), len(samples), summary(samples))
+
+
+EPOCH_TIME = MetricRow(
+    "epoch_time_s",
+    "s",
+    "lower",
+    "epoch time (median)",
+    description="The median time of one epoch of training (T_epoch of Eq. 6), without evaluation, over all members.",
+    compute=_epoch_time,
+    needs="epochs",
+    of_each_member=True,
+)
+
+
+def _time_to_train_all(measured: Measured) -> Figure | str:
+    if not measured.finished:
+        return NO_MEMBER
+    again = [str(member.job.member) for member in measured.members if member.attempts > 1]
+    if again:
+        return (
+            f"member{'s' * (len(again) > 1)} {', '.join(again)} needed several attempts, whose timings are never mixed"
+        )
+    if not measured.is_over:
+        return NOT_OVER
+    # The time that a failed member took counts as well: it kept its cores from others.
+    starts = [start.wall_s for member in measured.members if (start := member.one(RunStart))]
+    stops = [stop.wall_s for member in measured.finished if (stop := member.one(RunStop))]
+    failed = [member.last_event_s for member in measured.members if member.state == "failed"]
+    stops += [last_s for last_s in failed if last_s is not None]
+    trained = {"members": len(measured.finished), "of_members": measured.plan.members}
+    return Figure(max(stops) - min(starts), n=len(measured.finished), detail=trained)
+
+
+TIME_TO_TRAIN_ALL = MetricRow(
+    "time_to_train_all_s",
+    "s",
+    "lower",
+    "time to train all (TTTa)",
+    description="Time to train all members (MLPerf HPC's TTTa): last run_stop minus first run_start, evaluations included.",
+    compute=_time_to_train_all,
+    needs="the end",
+    results_column=Column("TTTa", show_duration),
+)
+
+
+def _models_per_minute(measured: Measured, duration: Metric) -> Figure | str:
+    if duration.value is None:
+        return duration.reason or ""
+    return Figure(60 * len(measured.finished) / duration.value, n=len(measured.finished))
+
+
+MODELS_PER_MINUTE = MetricRow(
+    "models_per_minute",
+    "models/min",
+    "higher",
+    "models per minute",
+    description="Members trained per minute (MLPerf HPC's throughput headline); failed members are not counted as trained.",
+    compute=_models_per_minute,
+    needs="the end",
+    builds_on=("time_to_train_all_s",),
+    status="derived",
+)
+
+
+def _staging_time(measured: Measured) -> Figure | str:
+    if measured.config.launch.stage == "none":
+        return "nothing was staged: launch.stage is none"
+    if not measured.finished:
+        return NO_MEMBER
+    stops = [stop for member in measured.finished for stop in member.of_all_ranks(StagingStop)]
+    if not stops:
+        return f"nothing was staged: samples of {measured.config.dataset} are not read from disk one by one"
+    copied = [stop for stop in stops if not stop.reused]
+    copied_bytes = sum(stop.bytes for stop in copied)
+    detail = {
+        "copied_packs": len(copied),
+        "reused_packs": len(stops) - len(copied),
+        "copied_bytes": copied_bytes,
+        "samples_share": sum(stop.samples for stop in stops) / sum(stop.of_samples for stop in stops),
+        "bytes_per_s": copied_bytes / sum(stop.staging_s for stop in copied) if copied else None,
+    }
+    return Figure(max(stop.staging_s for stop in stops), n=len(stops), detail=detail)
+
+
+def _note_on_staging(metric: Metric) -> str:
+    detail = metric.detail or {}
+    return f"{show_bytes(detail['copied_bytes'])} copied; packs found and used again: {detail['reused_packs']}"
+
+
+STAGING_TIME = MetricRow(
+    "staging_time_s",
+    "s",
+    "lower",
+    "staging, before training",
+    description=(
+        "How long copying the members' samples to the nodes' own storage took, where it took longest; before training."
+    ),
+    compute=_staging_time,
+    only_if_there=True,
+    note=_note_on_staging,
+)
+
+
+def _data_wait(measured: Measured) -> Figure | str:
+    if not measured.finished:
+        return NO_MEMBER
+    if any(rank.accelerator is not None for member in measured.finished for rank in member.job.ranks):
+        return "on an accelerator the host runs ahead, so its waiting is not the device's"
+    waits = [member.wait_s[member.steady.warmup_steps :] for member in measured.finished]
+    steps = [member.step_s[member.steady.warmup_steps :] for member in measured.finished]
+    return Figure(float(sum(w.sum() for w in waits) / sum(s.sum() for s in steps)), n=sum(len(s) for s in steps))
+
+
+DATA_WAIT = MetricRow(
+    "data_wait_share",
+    "share",
+    "lower",
+    "waiting for data",
+    description="The share of training time spent waiting for the next batch, in steady state.",
+    compute=_data_wait,
+)
+
+
+def _harness_overhead(measured: Measured) -> Figure | str:
+    if not measured.finished:
+        return NO_MEMBER
+    epochs = [epoch for member in measured.finished for epoch in member.epochs]
+    return Figure(sum(epoch.harness_s for epoch in epochs) / sum(epoch.epoch_s for epoch in epochs), n=len(epochs))
+
+
+HARNESS_OVERHEAD = MetricRow(
+    "harness_overhead_share",
+    "share",
+    "lower",
+    "harness overhead",
+    description="The share of training time that trainmark itself spent recording; `make bench` compares with a bare loop.",
+    compute=_harness_overhead,
+    needs="epochs",
+)

@@ -1,0 +1,133 @@
+"""A run's files, read back into what was measured, and what is missing or damaged in them, with the file's name."""
+
+from pathlib import Path
+from typing import Any
+
+from trainmark.collect.measured import Measured, Member, NodeUsage
+from trainmark.collect.predictions import Problem, load_predictions
+from trainmark.spec.config import RunConfig
+from trainmark.spec.event_files import first_of, name_of, read_event_file
+from trainmark.spec.events import (
+    DataReady,
+    EpochStart,
+    EpochStop,
+    Event,
+    ModelReady,
+    RankStarted,
+    RunStart,
+    RunStop,
+    Steps,
+)
+from trainmark.spec.files import one_line, read_record
+from trainmark.spec.machine_events import Memory, Usage, UsageStart
+from trainmark.spec.member_state import STILL_WRITING, Outlook, standing_of
+from trainmark.spec.plan import Job, Plan
+from trainmark.spec.run_folder import AttemptFolder, RunFolder
+from trainmark.spec.status import MemberState
+from trainmark.spec.units import counted
+
+DONE = {"member": int}  # what done.json must hold
+OF_EVERY_RANK = (RankStarted, RunStart, RunStop, Memory)
+OF_RANK_0 = (DataReady, ModelReady, EpochStart, Steps, EpochStop)
+MOST_LINES_NAMED = 3
+
+
+def read_measured(folder: RunFolder, config: RunConfig, plan: Plan, quality: Any, outlook: Outlook) -> Measured:
+    """What the folder holds now, also of a run that still goes on, was killed, or has lost files."""
+    members = tuple(_read_member(folder, config, job, outlook) for job in plan.jobs)
+    return Measured(config, plan, quality, members)
+
+
+def _read_member(folder: RunFolder, config: RunConfig, job: Job, outlook: Outlook) -> Member:
+    standing = standing_of(folder, job, outlook)
+    state, attempt = standing.state, folder.attempt(job.member, max(1, standing.attempts))
+    events, lost = _read_ranks(folder, attempt, job, epochs=config.train.epochs, state=state)
+    done, done_problem = None, None
+    if state == "finished":
+        done, done_problem = read_record(attempt.done, folder.name_of(attempt.done), DONE)
+    quality = (done or {}).get("quality")
+    return Member(
+        job=job,
+        attempts=standing.attempts,
+        state=state,
+        reason=standing.reason,
+        exit=standing.exit,
+        events=events if standing.attempts else (),
+        load_predictions=lambda: load_predictions(attempt.predictions),
+        load_usage=lambda: _read_usage(folder, attempt, job, is_over=state not in STILL_WRITING),
+        problems=tuple(problem for problem in (*lost, standing.problem, done_problem) if problem),
+        is_whole=state != "finished" or not lost,
+        final_quality=float(quality) if isinstance(quality, int | float) else None,
+        predictions_file=folder.name_of(attempt.predictions),
+    )
+
+
+def _read_ranks(
+    folder: RunFolder, attempt: AttemptFolder, job: Job, epochs: int, state: MemberState
+) -> tuple[tuple[tuple[Event, ...], ...], list[str]]:
+    """The events of each rank, and what is wrong with them: a member that did not finish may well lack some."""
+    of_ranks, problems = [], []
+    for rank in job.ranks:
+        path = attempt.rank_events(rank.rank)
+        # Ranks of a finished member may still measure the ceiling, until the launcher has recorded their end.
+        is_over = attempt.exit.exists() if state == "finished" else state not in STILL_WRITING
+        events, problem = _read_rank(folder, path, is_over=is_over)
+        if state == "finished" and problem is None and (gap := _gap_in(events, rank.rank, epochs)):
+            problem = f"{folder.name_of(path)} {gap}"
+        of_ranks.append(events)
+        if problem is not None and (state == "finished" or path.exists()):
+            problems.append(problem)
+    return tuple(of_ranks), problems
+
+
+def _read_usage(folder: RunFolder, attempt: AttemptFolder, job: Job, *, is_over: bool) -> tuple[NodeUsage, ...]:
+    """The series of a member's nodes; a node that left none is left out."""
+    found = []
+    for number, node in enumerate(job.nodes):
+        path = attempt.usage(number)
+        events, problem = _read_rank(folder, path, is_over=is_over)
+        start = first_of(UsageStart, events)
+        if start is not None:
+            rank = next(rank.rank for rank in job.ranks if rank.node == node)
+            samples = tuple(event for event in events if isinstance(event, Usage))
+            found.append(NodeUsage(node, rank, folder.name_of(path), start, samples, problem))
+    return tuple(found)
+
+
+def _read_rank(folder: RunFolder, path: Path, *, is_over: bool) -> tuple[tuple[Event, ...], Problem]:
+    """A rank's events, and which lines of the file hold none; `is_over` says that nothing more is written to it."""
+    name = folder.name_of(path)
+    try:
+        events, damaged = read_event_file(path, is_over=is_over)
+    except FileNotFoundError:
+        return (), f"{name} is missing"
+    except OSError as error:
+        return (), f"{name} cannot be read: {one_line(error)}"
+    if not damaged:
+        return events, None
+    named = ", ".join(map(str, damaged[:MOST_LINES_NAMED])) + (", …" if len(damaged) > MOST_LINES_NAMED else "")
+    return events, f"{name} has {counted(len(damaged), 'damaged line')} (number {named})"
+
+
+def _gap_in(events: tuple[Event, ...], rank: int, epochs: int) -> Problem:
+    """What is missing among the events of a rank that was trained to the end; None where nothing is."""
+    expected: tuple[type[Event], ...] = OF_EVERY_RANK if rank else (*OF_EVERY_RANK, *OF_RANK_0)
+    if missing := [name_of(kind) for kind in expected if first_of(kind, events) is None]:
+        return f"holds no {', '.join(missing)}"
+    step: int | None = None
+    for event in events:
+        if isinstance(event, EpochStart):
+            step = event.step if step is None else step
+        elif isinstance(event, Steps):
+            if step is not None and event.first_step < step:
+                return f"repeats steps from {event.first_step} on"
+            if step is not None and event.first_step > step:
+                return f"lacks steps {step} to {event.first_step - 1}"
+            step = event.first_step + len(event.step_s)
+        elif isinstance(event, EpochStop) and step is not None and event.next_step != step:
+            return f"lacks steps {step} to {event.next_step - 1}"
+    started = {event.epoch for event in events if isinstance(event, EpochStart)}
+    ended = {event.epoch for event in events if isinstance(event, EpochStop)}
+    if started != ended or (ended and max(ended) + 1 != epochs):
+        return f"lacks the beginning or the end of an epoch of {epochs}"
+    return None
