@@ -10,7 +10,7 @@ import time
 import torch
 import torch.nn.functional as F
 
-from trainmark.spec.registries import MODELS
+from trainmark.workloads.find import find_card
 
 arguments = argparse.ArgumentParser(description=__doc__)
 arguments.add_argument("--model", required=True)
@@ -27,7 +27,7 @@ if options.torchvision:
 
     plain = getattr(torchvision.models, options.model.split("-")[0])()
 else:
-    plain = MODELS.load(options.model)()
+    plain = find_card(options.model).build("torch", {})
 plain = plain.cuda().to(memory_format=torch.channels_last)
 model = plain if options.eager else torch.compile(plain)
 optimizer = torch.optim.SGD(plain.parameters(), lr=0.1, momentum=0.9, weight_decay=5e-5, fused=True)

@@ -27,14 +27,14 @@ import torch.distributed as dist  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
 
 from trainmark.data.datasets.shapes import Shapes, ShapesSettings  # noqa: E402
-from trainmark.train.torch.models.resnet_tiny import build  # noqa: E402
+from trainmark.train.torch.models.resnets import resnet_tiny  # noqa: E402
 
 torch.set_num_threads(1)
 torch.manual_seed(0)
 split = Shapes(ShapesSettings(num_train=options.samples)).load("train")
 images = ((torch.from_numpy(split.samples).float() - 128) / 64).permute(0, 2, 3, 1).contiguous()
 labels = torch.from_numpy(split.labels)
-model = build(num_classes=10, width=16).to(memory_format=torch.channels_last)
+model = resnet_tiny(num_classes=10, width=16).to(memory_format=torch.channels_last)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9, weight_decay=5e-4, fused=True)
 if options.workers > 1:
     store = f"file://{options.folder}/store"

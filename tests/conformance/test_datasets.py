@@ -1,12 +1,13 @@
 """Every dataset: states its size without making it, gives the same samples each time, and finds its faults."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 
 from trainmark.data.split import Split
+from trainmark.spec.config import TrainConfig
 from trainmark.spec.registries import DATASETS, TASKS
 
 MADE_UP = [name for name in DATASETS if getattr(DATASETS.load(name), "is_synthetic", False)]
@@ -57,7 +58,7 @@ def test_random_changes_follow_from_the_seed_alone(name: str, tmp_path: Path) ->
     split = opened(name, tmp_path).load("train")
     if isinstance(split, Split):
         pytest.skip("it is changed in memory, as tests/unit/test_batches.py checks")
-    for change in DATASETS.constant(name, "AUGMENTATIONS"):
+    for change in DATASETS.load(name).augmentations:
         assert np.array_equal(split.read(5, change, 77), split.read(5, change, 77))
         assert np.array_equal(split.read(5, change, 0), split.read(5, "none", 0))
         assert change == "none" or not np.array_equal(split.read(5, change, 77), split.read(5, change, 78))
@@ -68,7 +69,7 @@ def test_a_sample_is_its_stored_bytes_decoded(name: str, tmp_path: Path) -> None
     split = opened(name, tmp_path).load("train")
     if isinstance(split, Split):
         pytest.skip("it is read whole")
-    change = DATASETS.constant(name, "AUGMENTATIONS")[-1]
+    change = DATASETS.load(name).augmentations[-1]
     for index in (0, 33, COUNTS["train"] - 1):
         raw = split.raw(index)
         assert len(raw) == split.size_bytes(index)
@@ -108,9 +109,11 @@ def test_every_file_that_is_cut_off_is_found_in_one_pass(name: str, tmp_path: Pa
 
 
 @pytest.mark.parametrize("name", list(DATASETS))
-def test_what_its_module_states_is_known(name: str) -> None:
-    assert DATASETS.constant(name, "AUGMENTATIONS") is not None
-    assert (DATASETS.constant(name, "TASK") or "classification") in {*TASKS, "any"}
+def test_its_augmentations_and_its_task_are_known(name: str) -> None:
+    kind = DATASETS.load(name)
+    assert set(kind.augmentations) <= set(get_args(TrainConfig.model_fields["augmentation"].annotation))
+    assert "none" in kind.augmentations
+    assert getattr(kind, "task", "classification") in {*TASKS, "any"}
 
 
 @pytest.mark.parametrize("name", list(DATASETS))

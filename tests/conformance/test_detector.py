@@ -16,7 +16,7 @@ from trainmark.spec.config import TrainConfig
 from trainmark.spec.errors import ConfigError
 from trainmark.spec.registries import PRECISIONS
 from trainmark.train.torch.detection.boxes import overlap
-from trainmark.train.torch.models.faster_rcnn import FasterRcnn, build
+from trainmark.train.torch.models.faster_rcnn import FasterRcnn, faster_rcnn
 from trainmark.workloads.extreme_weather import TINY
 
 CHANNELS, HEIGHT, WIDTH = 16, 64, 96
@@ -49,7 +49,7 @@ def images_of(targets: Tensor) -> Tensor:
 
 def light(seed: int = 1, **settings: Any) -> FasterRcnn:
     torch.manual_seed(seed)
-    model = build(**{**LIGHT, **settings})
+    model = faster_rcnn(**{**LIGHT, **settings})
     assert isinstance(model, FasterRcnn)
     return model
 
@@ -86,7 +86,7 @@ def test_it_has_the_published_number_of_parameters_and_those_of_batch_normalisat
     box_head = (256 * 49 * 1024 + 1024) + (1024**2 + 1024) + (1024 * 91 + 91) + (1024 * 364 + 364)
     assert convolutions + pyramid + region_head + box_head == 41_755_286  # fasterrcnn_resnet50_fpn of torchvision
     with torch.device("meta"):
-        model = build(num_classes=90, channels=3)
+        model = faster_rcnn(num_classes=90, channels=3)
     normalisation = sum(
         weight.numel()
         for layer in model.modules()
@@ -108,7 +108,7 @@ def test_its_dense_part_has_five_levels_with_three_anchors_a_cell() -> None:
 
 def test_its_box_head_takes_pooled_regions() -> None:
     with torch.device("meta"):
-        model = build()
+        model = faster_rcnn()
         assert model.pooled_shape == (256, 7, 7)
         classes, deltas = model.per_proposal(torch.empty(3, *model.pooled_shape))
     assert classes.shape == (3, 5)
@@ -123,7 +123,7 @@ def test_every_depth_trains(depth: int, width: int) -> None:
 
 def test_an_unknown_depth_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"no backbone of depth 12\. Choose .*10, 18, 34, 50, 101"):
-        build(depth=12)
+        faster_rcnn(depth=12)
 
 
 def test_sizes_that_no_stride_divides_are_taken() -> None:

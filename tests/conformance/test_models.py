@@ -1,6 +1,7 @@
-"""Every model: what its module states of it is true, it has its published size, and it learns."""
+"""Every model: its card states the truth of the torch model, which has its published size, and learns."""
 
 import copy
+import inspect
 import math
 from collections.abc import Iterator, Mapping
 
@@ -11,12 +12,13 @@ from torch import Tensor, nn
 
 from trainmark.data.facts import own_facts
 from trainmark.spec.config import Setting
-from trainmark.spec.registries import MODELS, WORKLOADS
+from trainmark.spec.model_card import BLOCK_CHANNELS
+from trainmark.spec.registries import MODELS, TASKS, WORKLOADS
+from trainmark.spec.registry import load_attribute
 from trainmark.train.torch.speed import BlockedLayout
 from trainmark.workloads.cost import COSTS, Cost, cost_of
-from trainmark.workloads.find import find_size
+from trainmark.workloads.find import find_card, find_size
 from trainmark.workloads.flops.count import count_model
-from trainmark.workloads.narrow_convolutions import BLOCK_CHANNELS, narrow_channels
 
 # At 1000 classes, as published.
 PARAMETERS = {
@@ -38,35 +40,69 @@ PARAMETERS = {
     + 2 * 384
     + 385 * 1000,
 }
-CLASSIFIERS = [name for name in MODELS if MODELS.constant(name, "TASK") in (None, "classification")]
+CARDS = {name: find_card(name) for name in MODELS}
+BUILDERS = [(name, engine) for name, card in CARDS.items() for engine in card.builders]
+CLASSIFIERS = [name for name, card in CARDS.items() if card.task == "classification"]
 # These can be trained in oneDNN's layout, whether or not that is their default.
-STATED_BLOCKED = {name for name in MODELS if MODELS.constant(name, "BLOCKED_LAYOUT")}
+STATED_BLOCKED = {name for name, card in CARDS.items() if card.blocked_layout}
 BLOCKED = sorted(STATED_BLOCKED | PARAMETERS.keys() - {"densenet121", "vit-small"})
 
 
 def with_seed(name: str, **settings: int) -> nn.Module:
     torch.manual_seed(0)
-    model: nn.Module = MODELS.load(name)(**settings)
+    model: nn.Module = CARDS[name].build("torch", settings)
     return model
 
 
 def on_meta(name: str) -> nn.Module:
     with torch.device("meta"):
-        model: nn.Module = MODELS.load(name)()
+        model: nn.Module = CARDS[name].build("torch", {})
     return model
 
 
 @pytest.mark.parametrize("name", list(MODELS))
-def test_a_model_takes_the_input_shape_that_its_module_states(name: str) -> None:
-    outputs = on_meta(name)(torch.empty(2, *MODELS.constant(name, "INPUT_SHAPE"), device="meta"))
+def test_a_card_has_the_name_it_is_listed_by_and_a_known_task(name: str) -> None:
+    card = CARDS[name]
+    assert card.name == name
+    assert card.task in TASKS
+    assert card.description == MODELS.describe(name)
+
+
+@pytest.mark.parametrize(("name", "engine"), BUILDERS)
+def test_a_cards_settings_and_their_defaults_are_its_builders_arguments(name: str, engine: str) -> None:
+    card = CARDS[name]
+    builder = load_attribute(card.builders[engine], f"builder of {name}")
+    arguments = inspect.signature(builder).parameters.values()
+    assert {argument.name: argument.default for argument in arguments} == dict(card.settings)
+    # Equal is not enough: 8 is a count, and 8.0 any number.
+    assert [type(argument.default) for argument in arguments] == [type(value) for value in card.settings.values()]
+
+
+@pytest.mark.parametrize("name", list(MODELS))
+def test_what_a_card_says_of_settings_is_about_settings_that_it_has(name: str) -> None:
+    card = CARDS[name]
+    assert set(card.allowed) <= set(card.settings)
+    assert all(card.settings[key] in values for key, values in card.allowed.items())
+    assert card.strided_1x1_input is None or card.strided_1x1_input in card.settings
+    assert card.settings.get("channels", card.input_shape[0]) == card.input_shape[0]
+
+
+@pytest.mark.parametrize("name", list(MODELS))
+def test_a_model_takes_the_input_shape_that_its_card_states(name: str) -> None:
+    outputs = on_meta(name)(torch.empty(2, *CARDS[name].input_shape, device="meta"))
     assert outputs.shape[0] == 2
 
 
 @pytest.mark.parametrize("name", list(MODELS))
+def test_a_model_whose_cost_depends_on_proposals_has_no_fixed_shapes(name: str) -> None:
+    assert CARDS[name].has_fixed_shapes is not hasattr(on_meta(name), "per_proposal")
+
+
+@pytest.mark.parametrize("name", list(MODELS))
 def test_a_model_that_states_its_layers_has_as_many_with_weights(name: str) -> None:
-    stated = MODELS.constant(name, "NUM_LAYERS")
+    stated = CARDS[name].num_layers
     if stated is None:
-        pytest.skip("its module states no NUM_LAYERS, so it is not trained in stages")
+        pytest.skip("its card states no layers, so it is not trained in stages")
     model = on_meta(name)
     assert isinstance(model, nn.Sequential)
     assert sum(any(True for _ in layer.parameters()) for layer in model) == stated
@@ -75,7 +111,8 @@ def test_a_model_that_states_its_layers_has_as_many_with_weights(name: str) -> N
 def counted_cost(name: str, settings: Mapping[str, Setting], shape: tuple[int, ...] | None) -> Cost:
     count = count_model(name, settings, shape)
     exact = count["conventions"]["exact"]
-    regions = settings.get("sampled_regions", (MODELS.arguments(name) or {}).get("sampled_regions", 0))
+    regions = CARDS[name].value_of("sampled_regions", settings) or 0
+    assert isinstance(regions, int)
     flop = exact["training"] + regions * exact.get("per_proposal", {}).get("training", 0)
     return Cost(flop / 1e9, count["parameters"], count["activation_bytes"])
 
@@ -85,7 +122,7 @@ def test_the_cost_that_plans_are_estimated_with_is_what_is_counted(name: str) ->
     counted = counted_cost(name, {}, None)
     assert COSTS[name].gflop == pytest.approx(counted.gflop, rel=1e-3)
     assert COSTS[name][1:] == counted[1:]
-    assert cost_of(name, {"num_classes": 7}, MODELS.constant(name, "INPUT_SHAPE")) == COSTS[name]
+    assert cost_of(name, {"num_classes": 7}, CARDS[name].input_shape) == COSTS[name]
 
 
 def test_the_cost_of_each_workload_in_each_size_is_known_without_torch() -> None:
@@ -99,15 +136,6 @@ def test_the_cost_of_each_workload_in_each_size_is_known_without_torch() -> None
             assert cost_of(size.model, size.model_settings, own_facts(size).sample_shape) is not None
 
 
-@pytest.mark.parametrize("name", list(MODELS))
-def test_a_models_settings_are_read_from_its_source(name: str) -> None:
-    arguments = MODELS.arguments(name)
-    assert arguments is not None
-    assert arguments["num_classes"] > 0
-    channels = MODELS.constant(name, "INPUT_SHAPE")[0]
-    assert arguments.get("channels", channels) == channels
-
-
 @pytest.mark.parametrize("name", PARAMETERS)
 def test_a_model_has_its_published_number_of_parameters(name: str) -> None:
     assert sum(parameter.numel() for parameter in on_meta(name).parameters()) == PARAMETERS[name]
@@ -116,7 +144,7 @@ def test_a_model_has_its_published_number_of_parameters(name: str) -> None:
 @pytest.mark.parametrize("name", CLASSIFIERS)
 def test_a_classifier_learns(name: str) -> None:
     model = with_seed(name, num_classes=4)
-    channels, *size = MODELS.constant(name, "INPUT_SHAPE")
+    channels, *size = CARDS[name].input_shape
     images, labels = torch.randn(8, channels, *(min(side, 64) for side in size)), torch.arange(8) % 4
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-4)
 
@@ -135,7 +163,7 @@ def test_a_classifier_learns(name: str) -> None:
     assert after.isfinite() and after < before
 
 
-@pytest.mark.parametrize("name", [name for name in CLASSIFIERS if "channels" in (MODELS.arguments(name) or {})])
+@pytest.mark.parametrize("name", [name for name in CLASSIFIERS if "channels" in CARDS[name].settings])
 def test_a_classifier_takes_images_of_another_size_and_number_of_channels(name: str) -> None:
     model = with_seed(name, num_classes=5, channels=2).eval()
     with torch.no_grad():
@@ -145,11 +173,11 @@ def test_a_classifier_takes_images_of_another_size_and_number_of_channels(name: 
 
 
 @pytest.mark.parametrize("name", list(MODELS))
-def test_the_smallest_image_that_its_module_states_is_the_smallest_it_takes(name: str) -> None:
-    smallest = MODELS.constant(name, "SMALLEST_SIDE") or 1
-    channels = MODELS.constant(name, "INPUT_SHAPE")[0]
+def test_the_smallest_image_that_its_card_states_is_the_smallest_it_takes(name: str) -> None:
+    smallest = CARDS[name].smallest_side
+    channels = CARDS[name].input_shape[0]
     with torch.device("meta"):
-        model = MODELS.load(name)().train()
+        model = CARDS[name].build("torch", {}).train()
         run = getattr(model, "dense", model)
         run(torch.empty(2, channels, smallest, 97))
         run(torch.empty(2, channels, 97, smallest))
@@ -159,17 +187,17 @@ def test_the_smallest_image_that_its_module_states_is_the_smallest_it_takes(name
 
 
 # The models with a width, as narrow as they get.
-NARROWEST = {name: {"width": 1} for name in MODELS if "width" in (MODELS.arguments(name) or {})}
+NARROWEST = {name: {"width": 1} for name, card in CARDS.items() if "width" in card.settings}
 # A block less one, and a block, of oneDNN's with AVX2 and AVX-512.
 WIDTHS = [(name, {"width": width}) for name in NARROWEST for width in (4, 7, 8, 15, 16)]
 
 
 def layers_with_inputs(name: str, settings: dict[str, int]) -> Iterator[tuple[nn.Module, torch.Size]]:
     """The layers of a model that see images, each kind once, and the shapes that they see."""
-    least = max(32, MODELS.constant(name, "SMALLEST_SIDE") or 1)
-    channels = MODELS.constant(name, "INPUT_SHAPE")[0]
+    least = max(32, CARDS[name].smallest_side)
+    channels = CARDS[name].input_shape[0]
     with torch.device("meta"):
-        model = MODELS.load(name)(**settings)
+        model = CARDS[name].build("torch", settings)
         found: dict[str, tuple[nn.Module, torch.Size]] = {}
         for layer in model.modules():
             if isinstance(layer, nn.Conv2d | nn.BatchNorm2d):
@@ -197,7 +225,7 @@ def memory_format_of(images: Tensor) -> torch.memory_format:
 
 def planned_formats(name: str, settings: dict[str, int]) -> list[str]:
     """The layouts in which the plan trains the model on CPUs; it refuses the others."""
-    last = ["channels-last"] if narrow_channels(name, settings) is None else []
+    last = ["channels-last"] if CARDS[name].narrow_channels(settings) is None else []
     return ["contiguous", *last, *(["onednn"] if name in BLOCKED else [])]
 
 
@@ -233,10 +261,10 @@ def error_of_gradients(layer: nn.Module, shape: torch.Size, planned: str) -> flo
 
 
 @pytest.mark.parametrize("name", list(MODELS))
-def test_a_model_states_which_setting_is_the_input_of_its_narrowest_strided_1x1_convolution(name: str) -> None:
-    stated = MODELS.constant(name, "STRIDED_1X1_INPUT")
+def test_a_card_states_which_setting_is_the_input_of_its_narrowest_strided_1x1_convolution(name: str) -> None:
+    stated = CARDS[name].strided_1x1_input
     with torch.device("meta"):
-        model = MODELS.load(name)(**({stated: 5} if stated else {}))
+        model = CARDS[name].build("torch", {stated: 5} if stated else {})
     narrowest = min(
         (
             layer.in_channels // layer.groups

@@ -16,10 +16,11 @@ from torch import Tensor, nn
 from tests.worker_group import run_workers
 from trainmark.spec.config import TrainConfig
 from trainmark.spec.layout import SPLITTING, ParallelLayout, layout_of
-from trainmark.spec.registries import COMMUNICATION, MODELS, OPTIMIZERS, PARALLEL, PRECISIONS, TASKS
+from trainmark.spec.registries import COMMUNICATION, OPTIMIZERS, PARALLEL, PRECISIONS, TASKS
 from trainmark.train.torch.collectives import share_overflow
 from trainmark.train.torch.parallel.batch_norm import synchronise
 from trainmark.train.torch.protocols import Arithmetic, Parallelism, Parts, Peers
+from trainmark.workloads.find import find_card
 
 STEPS, STEPS_BEFORE_SAVING = 5, 2
 SHAPE, CLASSES = (3, 16, 16), 5
@@ -117,7 +118,7 @@ def build_model(case: Case, arithmetic: Arithmetic, seed: int = 1) -> nn.Module:
     torch.manual_seed(seed)
     if case.model == "plain":
         return plain_model()
-    model: nn.Module = MODELS.load(case.model)(num_classes=CLASSES, width=4)
+    model: nn.Module = find_card(case.model).build("torch", {"num_classes": CLASSES, "width": 4})
     return arithmetic.convert(model)
 
 

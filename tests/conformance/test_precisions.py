@@ -20,12 +20,13 @@ from tests.worker_group import run_workers
 from trainmark.data.datasets.shapes import Shapes, ShapesSettings
 from trainmark.data.split import SplitName
 from trainmark.spec.config import TrainConfig
-from trainmark.spec.registries import MODELS, OPTIMIZERS, PRECISIONS
+from trainmark.spec.registries import OPTIMIZERS, PRECISIONS
 from trainmark.train.torch.protocols import Arithmetic
-from trainmark.train.torch.tasks.classification import Classification
+from trainmark.train.torch.tasks import Classification
+from trainmark.workloads.find import find_card
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-# As the plan has it for so few channels: on CPUs channels-last is unsafe (workloads/narrow_convolutions.py).
+# As the plan has it for so few channels: on CPUs channels-last is unsafe (spec/model_card.py).
 LAYOUT = torch.channels_last if DEVICE.type == "cuda" else torch.contiguous_format
 BATCH = 32
 SETTINGS = TrainConfig(
@@ -68,7 +69,7 @@ def module_of(name: str) -> ModuleType:
 def small_model(width: int = 8) -> nn.Module:
     """The tiny workload's model, half as wide: software fp16 is slow."""
     torch.manual_seed(1)
-    model: nn.Module = MODELS.load("resnet-tiny")(width=width)
+    model: nn.Module = find_card("resnet-tiny").build("torch", {"width": width})
     return model.to(DEVICE, memory_format=LAYOUT)
 
 

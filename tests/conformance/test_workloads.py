@@ -14,6 +14,7 @@ from trainmark.plan.explain import Source
 from trainmark.plan.resolve import resolve_config
 from trainmark.spec.registries import DATASETS, MODELS, OPTIMIZERS, QUALITIES, TASKS, WORKLOADS
 from trainmark.train.open_data import read_whole
+from trainmark.workloads.find import find_card
 from trainmark.workloads.flops.count import count_model
 
 CASES = [(name, size) for name in WORKLOADS for size in WORKLOADS.load(name).sizes]
@@ -47,7 +48,7 @@ def test_its_flops_agree_with_the_frameworks_counter(name: str, size: str) -> No
     record = WORKLOADS.load(name).sizes[size]
     counts = count_model(record.model, record.model_settings)
     with torch.device("meta"), FlopCounterMode(display=False) as counter:
-        model = MODELS.load(record.model)(**record.model_settings)
+        model = find_card(record.model).build("torch", record.model_settings)
         fixed_part(model, torch.empty(2, *counts["input_shape"])).backward()
     assert counts["conventions"]["exact"]["training"] == counter.get_total_flops() / 2
 
@@ -60,7 +61,7 @@ def test_it_learns_eight_samples_by_heart(name: str, size: str, tmp_path: Path) 
     kind = DATASETS.load(config.dataset)
     split = read_whole(kind(kind.Settings.model_validate(with_folder(config, tmp_path))).load("train"))
     torch.manual_seed(0)
-    model, task = MODELS.load(config.model)(**config.model_settings), TASKS.load(record.task)
+    model, task = find_card(config.model).build("torch", config.model_settings), TASKS.load(record.task)
     optimizer = OPTIMIZERS.load(config.train.optimizer)(model.parameters(), config.train)
     batches = ResidentBatches(split, torch.device("cpu"), channels_last=False)
     steps, most_loss, least_quality = BY_HEART[record.task]

@@ -1,10 +1,13 @@
 """What a program can check of the documentation: commands, options, settings, metrics, events and workloads."""
 
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
+import torch
 import typer
 from pydantic import BaseModel
 
@@ -21,6 +24,7 @@ from trainmark.spec.registries import DATASETS, KINDS, METRICS, WORKLOADS
 from trainmark.spec.result import MemberResult, Metric, Result
 from trainmark.spec.site import NodeGroup, Site, Slot
 from trainmark.spec.status import StoredSpeed
+from trainmark.workloads.find import find_card
 
 DOCS = ROOT / "docs"
 COMMANDS = typer.main.get_command(app).commands  # type: ignore[attr-defined]
@@ -163,11 +167,15 @@ def test_the_readme_names_the_two_commands_and_only_commands_that_exist() -> Non
         assert command in COMMANDS, command
 
 
-def test_the_python_example_of_the_extension_guide_is_valid() -> None:
+def test_the_python_example_of_the_extension_guide_is_valid(monkeypatch: pytest.MonkeyPatch) -> None:
     for block in re.findall(r"```python\n(.*?)```", text("extending.md"), re.DOTALL):
-        scope: dict[str, object] = {"__name__": "trainmark_rings"}
-        exec(compile(block, "extending.md", "exec"), scope)
-        assert "WORKLOAD" in scope
+        module = ModuleType("trainmark_rings")
+        exec(compile(block, "extending.md", "exec"), vars(module))
+        monkeypatch.setitem(sys.modules, "trainmark_rings", module)
+        size = module.WORKLOAD.sizes["tiny"]
+        card = find_card(size.model)
+        assert len(card.build("torch", size.model_settings)(torch.zeros(5, *card.input_shape))[0]) == 3
+        assert DATASETS.load(size.dataset)(module.RingsSettings(num_eval=7)).load("eval").samples.shape == (7, 2)
 
 
 def test_every_run_that_the_readme_names_ends_in_about_a_minute_or_says_how_long_it_takes() -> None:

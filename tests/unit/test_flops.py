@@ -9,8 +9,10 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from tests.conftest import ROOT
+from trainmark.spec.model_card import ModelCard
 from trainmark.spec.registries import MODELS
 from trainmark.spec.units import show_bytes, with_prefix
+from trainmark.workloads.find import find_card
 from trainmark.workloads.flops.count import count_model
 
 # Multiply-add = 2, per image at 224²: forward, training without conv1's input gradient, plain 3×.
@@ -110,7 +112,7 @@ def framework_counts(run: Callable[[Tensor], Any], inputs: Tensor) -> tuple[floa
 def test_exact_agrees_with_the_frameworks_counter(name: str) -> None:
     counts = count_model(name, {})
     with torch.device("meta"):
-        model = MODELS.load(name)()
+        model = find_card(name).build("torch", {})
         forward, training = framework_counts(getattr(model, "dense", model), torch.empty(2, *counts["input_shape"]))
     assert counts["conventions"]["exact"]["forward"] == forward
     # The framework's counter ignores groups in the weight gradient; see the next tests.
@@ -118,10 +120,10 @@ def test_exact_agrees_with_the_frameworks_counter(name: str) -> None:
         assert counts["conventions"]["exact"]["training"] == training
 
 
-@pytest.mark.parametrize("name", [name for name in MODELS if MODELS.constant(name, "TASK") == "detection"])
+@pytest.mark.parametrize("name", [name for name in MODELS if find_card(name).task == "detection"])
 def test_the_cost_of_a_proposal_agrees_with_the_frameworks_counter(name: str) -> None:
     with torch.device("meta"):
-        model = MODELS.load(name)()
+        model = find_card(name).build("torch", {})
         forward, training = framework_counts(
             model.per_proposal, torch.empty(2, *model.pooled_shape, requires_grad=True)
         )
@@ -142,9 +144,9 @@ def grouped(channels_in: int, channels_out: int, groups: int) -> nn.Module:
 
 
 def count_operators(monkeypatch: pytest.MonkeyPatch, *settings: int) -> dict[str, dict[str, float]]:
-    monkeypatch.setattr(MODELS, "load", lambda name: grouped)
+    monkeypatch.setattr(ModelCard, "build", lambda card, engine, settings: grouped(**settings))
     names = ("channels_in", "channels_out", "groups")
-    counts = count_model("grouped", dict(zip(names, settings, strict=True)), (settings[0], 8, 8))
+    counts = count_model("resnet18", dict(zip(names, settings, strict=True)), (settings[0], 8, 8))
     return {name: count["operators"] for name, count in counts["conventions"].items()}
 
 

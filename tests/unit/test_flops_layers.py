@@ -6,13 +6,14 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from trainmark.spec.model_card import ModelCard
 from trainmark.spec.registries import MODELS
 from trainmark.workloads.flops.count import count_model
 
 
 def counted(monkeypatch: pytest.MonkeyPatch, model: Any, *shape: int) -> dict[str, Any]:
-    monkeypatch.setattr(MODELS, "load", lambda name: model)
-    return count_model("small", {}, shape)
+    monkeypatch.setattr(ModelCard, "build", lambda card, engine, settings: model(**settings))
+    return count_model("resnet-tiny", {}, shape)
 
 
 def small() -> nn.Module:

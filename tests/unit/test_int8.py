@@ -280,10 +280,10 @@ def test_linear_layers_take_any_number_of_dimensions() -> None:
 
 @pytest.mark.parametrize(("scales", "least"), [("channel", 0.95), ("tensor", 0.95)])
 def test_the_gradient_of_a_network_points_where_that_of_fp32_does(scales: Scales, least: float) -> None:
-    from trainmark.train.torch.models.resnet_tiny import build
+    from trainmark.train.torch.models.resnets import resnet_tiny
 
     torch.manual_seed(0)
-    model = build().to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    model = resnet_tiny().to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     inputs, targets = torch.randn(32, 3, 32, 32), torch.randint(0, 10, (32,))
 
     def gradient() -> torch.Tensor:
@@ -297,9 +297,9 @@ def test_the_gradient_of_a_network_points_where_that_of_fp32_does(scales: Scales
 
 
 def test_first_and_last_layer_are_converted() -> None:
-    from trainmark.train.torch.models.resnet_tiny import build
+    from trainmark.train.torch.models.resnets import resnet_tiny
 
-    model = converted(build())
+    model = converted(resnet_tiny())
     layers = [module for module in model.modules() if isinstance(module, nn.Conv2d | nn.Linear)]
     assert len(layers) == 10  # 1 + 3 × 2 convolutions, 2 projections, 1 linear layer
     assert all(isinstance(layer, int8.Int8Conv2d | int8.Int8Linear) for layer in layers)

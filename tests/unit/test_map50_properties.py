@@ -6,9 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.written_detections import Array, random_set
-from trainmark.workloads.quality.average_precision import average_precision, find_matches, rank_by_class
 from trainmark.workloads.quality.detections import table_of, truth_of
-from trainmark.workloads.quality.map50 import Map50
+from trainmark.workloads.quality.map50 import Map50, average_precision, find_matches, rank_by_class
 
 seeds = st.integers(0, 2**32 - 1)
 

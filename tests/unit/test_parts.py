@@ -8,8 +8,8 @@ import pytest
 from trainmark.plan.resolve import parse_setting, resolve_config
 from trainmark.spec.config import RunChoices
 from trainmark.spec.errors import ConfigError
-from trainmark.spec.registries import MODELS
 from trainmark.train.torch.detection.backbone import DEPTHS
+from trainmark.workloads.find import find_card
 
 
 def resolve(*settings: str) -> RunChoices:
@@ -59,7 +59,7 @@ def test_settings_that_the_model_can_take_are_accepted() -> None:
 
 
 def test_the_depths_that_planning_allows_are_those_that_there_are() -> None:
-    assert MODELS.constant("faster-rcnn", "ALLOWED") == {"depth": tuple(DEPTHS)}
+    assert find_card("faster-rcnn").allowed == {"depth": tuple(DEPTHS)}
 
 
 def test_refusing_needs_no_torch() -> None:

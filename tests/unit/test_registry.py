@@ -8,7 +8,7 @@ import pytest
 
 from trainmark.spec.errors import UnknownNameError
 from trainmark.spec.registries import KINDS, MODELS
-from trainmark.spec.registry import Registry
+from trainmark.spec.registry import Registry, newest_version
 
 
 def test_a_wrong_name_answers_with_the_nearest_and_the_known_ones() -> None:
@@ -50,16 +50,31 @@ def test_describing_all_parts_imports_no_torch() -> None:
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
-def test_facts_are_read_from_a_source_without_running_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_part_is_described_from_its_source_without_running_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "written_out.py").write_text(
+        '"""A module that is heavy to load."""\n'
         "raise RuntimeError('imported')\n"
-        "SHAPE: tuple = (3, 8)\n"
-        "COMPUTED = 2 * len(SHAPE)\n"
-        "def build(classes, width=4, depth=COMPUTED, *, wide=True): ...\n"
+        "def build():\n"
+        '    """A part of it.\n\n    With more to say."""\n'
     )
     monkeypatch.syspath_prepend(tmp_path)
-    registry = Registry("model", {"written": "written_out:build"}, group="nothing.plugged")
-    assert registry.constant("written", "SHAPE") == (3, 8)
-    assert registry.constant("written", "COMPUTED") is None
-    assert registry.constant("written", "MISSING") is None
-    assert registry.arguments("written") == {"classes": None, "width": 4, "depth": None, "wide": True}
+    places = {"part": "written_out:build", "value": "written_out:VALUE", "lost": "no_such_module:build"}
+    registry = Registry("optimizer", places, group="nothing.plugged")
+    assert registry.describe("part") == "A part of it."
+    assert registry.describe("value") == "A module that is heavy to load."
+    assert registry.describe("lost") == "(its module cannot be found)"
+
+
+def test_a_model_is_described_by_its_card_and_one_that_cannot_be_loaded_spoils_no_list() -> None:
+    places = {"card": "trainmark.workloads.models:RESNET18", "lost": "no_such_module:CARD", "none": "math:pi"}
+    registry = Registry("model", places, group="nothing.plugged", describe_themselves=True)
+    assert registry.describe("card").startswith("ResNet-18: four stages")
+    assert registry.describe("lost") == "(it cannot be loaded)"
+    assert registry.describe("none") == "(it has no description)"
+
+
+def test_a_name_without_its_version_means_the_newest() -> None:
+    assert newest_version("resnet50", MODELS) == "resnet50-v1.5"
+    assert newest_version("resnet18", MODELS) is None

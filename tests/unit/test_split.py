@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 from torch import nn
 
 from trainmark.spec.errors import PlanError
-from trainmark.spec.registries import MODELS
 from trainmark.train.torch.parallel.stages import balanced_split, stages_of
-from trainmark.workloads.flops.by_layer import training_flop_by_layer
-from trainmark.workloads.flops.count import count_model
+from trainmark.workloads.find import find_card
+from trainmark.workloads.flops.count import count_model, training_flop_by_layer
 
 
 def smallest_largest_part(costs: list[int], parts: int) -> int:
@@ -39,7 +38,7 @@ def test_a_known_split() -> None:
 @pytest.mark.parametrize("name", ["resnet-tiny", "resnet50-v1.5"])
 def test_the_layers_costs_add_up_to_the_models(name: str) -> None:
     counted = count_model(name, {})
-    by_layer = training_flop_by_layer(MODELS.load(name)(), tuple(counted["input_shape"]))
+    by_layer = training_flop_by_layer(find_card(name).build("torch", {}), tuple(counted["input_shape"]))
     assert sum(by_layer) == counted["conventions"]["exact"]["training"]
 
 

@@ -32,10 +32,10 @@ def flops(
     from trainmark.cli.output import print_json
     from trainmark.report.flops_table import print_flops, print_flops_by_input
     from trainmark.workloads.eager import skip_compiler
-    from trainmark.workloads.flops.input_shape import parse_shape
+    from trainmark.workloads.find import find_card
 
     model, settings, own_shape = _model_of(name, size)
-    wanted = [parse_shape(shape, model) for shape in shapes] if shapes else [own_shape]
+    wanted = [find_card(model).parse_input(shape) for shape in shapes] if shapes else [own_shape]
     from trainmark.workloads.flops.count import count_model  # loads torch; wrong names and shapes need not wait for it
 
     skip_compiler()

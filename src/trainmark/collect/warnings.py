@@ -15,10 +15,11 @@ from trainmark.collect.speed_warnings import (
 )
 from trainmark.collect.steady_state import FEWEST_STEPS
 from trainmark.machine.instructions import ISA_BELOW_AMX
+from trainmark.spec.model_card import BLOCK_CHANNELS
 from trainmark.spec.plan import advise_on_idle, plan_figures
 from trainmark.spec.result import Metric
 from trainmark.spec.units import counted
-from trainmark.workloads.narrow_convolutions import BLOCK_CHANNELS, narrow_channels
+from trainmark.workloads.find import find_card
 
 
 def find_warnings(
@@ -81,7 +82,7 @@ def _failedname_members(measured: Measured) -> list[str]:
 
 def _layout(measured: Measured) -> list[str]:
     config = measured.config
-    narrow = narrow_channels(config.model, config.model_settings)
+    narrow = find_card(config.model).narrow_channels(config.model_settings)
     on_cpu = all(rank.accelerator is None for job in measured.plan.first_jobs for rank in job.ranks)
     if not narrow or not on_cpu or config.train.torch.memory_format != "contiguous":
         return []

@@ -13,7 +13,7 @@ from trainmark.spec.errors import PlanError
 from trainmark.spec.layout import SPLITTING
 from trainmark.spec.registries import ENGINES, MODELS
 from trainmark.spec.site import Site
-from trainmark.workloads.find import find_size
+from trainmark.workloads.find import find_card, find_size
 
 PLAIN_EXCHANGE = {"communication": "allreduce", "communication_precision": "fp32"}
 
@@ -49,6 +49,13 @@ def _not_offered(config: RunConfig, offer: EngineOffer, site: Site) -> Iterator[
                 f"The engine {engine} does not offer train.{key}={chosen}. Choose --set train.{key}={nearest}"
                 f"{_or_engine(name for name, other in _engines() if chosen in other.names()[key])}."
             )
+    builders = find_card(config.model).builders
+    if engine not in builders and ":" not in engine:
+        able = " or ".join(name for name in MODELS if engine in find_card(name).builders)
+        yield (
+            f"The engine {engine} has no model {config.model}. Choose {f'--set model={able}' if able else 'another'}"
+            f"{_or_engine(name for name in builders if name in ENGINES)}."
+        )
     if task not in offer.tasks and ":" not in task:
         yield (
             f"The engine {engine} does not train {task}, as {config.workload} does. Choose a workload of "
@@ -88,7 +95,7 @@ def _foreign_settings(train: TrainConfig, offer: EngineOffer) -> Iterator[str]:
 
 def _whole_models(config: RunConfig, workers: int) -> Iterator[str]:
     chosen = config.train.parallel
-    if chosen in SPLITTING and MODELS.constant(config.model, "NUM_LAYERS") is None:
+    if chosen in SPLITTING and find_card(config.model).num_layers is None:
         sharded = " or --set train.parallel=sharded" if workers > 1 else " (with several workers also sharded)"
         yield (
             f"{config.model} cannot be split by layers, as train.parallel={chosen} does. "
@@ -122,7 +129,7 @@ def _stages(config: RunConfig, workers: int) -> Iterator[str]:
             )
         return
     stages = train.stages or workers
-    layers = MODELS.constant(config.model, "NUM_LAYERS")
+    layers = find_card(config.model).num_layers
     if layers is None:  # refused already
         return
     if stages == 1 < workers or workers % stages or stages > layers:

@@ -6,10 +6,10 @@ from typing import Any
 from trainmark.plan.parts import known_classes
 from trainmark.spec.config import RunConfig
 from trainmark.spec.errors import PlanError
-from trainmark.spec.registries import DATASETS, MODELS
+from trainmark.spec.registries import DATASETS
 from trainmark.spec.units import show_shape
 from trainmark.spec.workload import DataFacts
-from trainmark.workloads.smallest import too_small
+from trainmark.workloads.find import find_card
 
 
 def image_refusals(config: RunConfig) -> Iterator[str]:
@@ -38,7 +38,7 @@ def check_found(config: RunConfig, found: DataFacts) -> None:
 
 
 def _augmentation(config: RunConfig) -> Iterator[str]:
-    known, chosen = DATASETS.constant(config.dataset, "AUGMENTATIONS"), config.train.augmentation
+    known, chosen = getattr(DATASETS.load(config.dataset), "augmentations", None), config.train.augmentation
     if known is not None and chosen not in known:
         yield (
             f"The dataset {config.dataset} cannot be changed by {chosen}. Choose --set train.augmentation={known[-1]}."
@@ -46,9 +46,10 @@ def _augmentation(config: RunConfig) -> Iterator[str]:
 
 
 def _too_small(config: RunConfig, shape: tuple[int, ...], settings: Any) -> Iterator[str]:
-    smallest = too_small(config.model, shape)
-    if smallest is None:
+    card = find_card(config.model)
+    if not card.is_too_small(shape):
         return
+    smallest = card.smallest_side
     sides = {"height": shape[1], "width": shape[2]}
     short = ["image_size"] if "image_size" in settings else [name for name, side in sides.items() if side < smallest]
     choices = [f"--set data.{name}={smallest}" for name in short if name in settings]
@@ -59,15 +60,13 @@ def _too_small(config: RunConfig, shape: tuple[int, ...], settings: Any) -> Iter
 
 
 def _other_channels(config: RunConfig, channels: int) -> Iterator[str]:
-    own = MODELS.constant(config.model, "INPUT_SHAPE")
-    taken = config.model_settings.get("channels", own and own[0])
+    taken = config.model_settings.get("channels", find_card(config.model).input_shape[0])
     if isinstance(taken, int) and taken != channels:
         yield _mismatch(config, "channels", channels, taken)
 
 
 def _too_many_classes(config: RunConfig, classes: Any) -> Iterator[str]:
-    arguments = MODELS.arguments(config.model) or {}
-    most = config.model_settings.get("num_classes", arguments.get("num_classes"))
+    most = find_card(config.model).value_of("num_classes", config.model_settings)
     if isinstance(most, int) and isinstance(classes, int) and classes > most:
         yield _mismatch(config, "num_classes", classes, most)
 

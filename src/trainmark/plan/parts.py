@@ -1,4 +1,4 @@
-"""Whether model, dataset and quality fit the workload, by what their modules state: no torch is loaded to tell."""
+"""Whether model, dataset and quality fit the workload, by what they state of themselves: no torch is loaded to tell."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -7,33 +7,33 @@ from trainmark.data.facts import own_facts
 from trainmark.plan.explain import Source, source_of
 from trainmark.spec.config import RunChoices
 from trainmark.spec.errors import ConfigError
+from trainmark.spec.model_card import ModelCard
 from trainmark.spec.registries import DATASETS, MODELS, QUALITIES, TASKS
 from trainmark.spec.registry import closest
 from trainmark.spec.status import STEPS_FOR_SPEED
 from trainmark.spec.units import show_shape
 from trainmark.spec.workload import WorkloadSize
+from trainmark.workloads.find import find_card
 
 
 def check_model_settings(config: RunChoices, sources: list[Source]) -> None:
-    """Settings that the model's builder has no argument for, or cannot take, are refused with where they came from."""
-    known = MODELS.arguments(config.model)
-    if known is None:
-        return
+    """Settings that the model does not have, or cannot take, are refused with where they came from."""
+    card = find_card(config.model)
     for key, value in config.model_settings.items():
         where = source_of(("model_settings", key), sources)
-        if key not in known:
-            hint = closest(key, list(known)) or f" Known here: {', '.join(known)}."
+        if key not in card.settings:
+            hint = closest(key, list(card.settings)) or f" Known here: {', '.join(card.settings) or 'none'}."
             raise ConfigError(f"{where}: the model '{config.model}' has no setting '{key}'.{hint}")
-        for needed in _wrong_value(config.model, key, value, known[key]):
+        for needed in _wrong_value(card, key, value):
             raise ConfigError(
                 f"{where}: 'model_settings.{key}' is wrong: {config.model} takes {needed}, but got {value!r}. "
                 "Change it and try again."
             )
 
 
-def _wrong_value(model: str, key: str, value: Any, default: Any) -> Iterator[str]:
+def _wrong_value(card: ModelCard, key: str, value: Any) -> Iterator[str]:
     """What the setting takes, where the value is none of it: those listed, or by its default a count or a number."""
-    allowed = (MODELS.constant(model, "ALLOWED") or {}).get(key)
+    default, allowed = card.settings[key], card.allowed.get(key)
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if allowed is not None:
         if value not in allowed:
@@ -49,7 +49,7 @@ def _wrong_value(model: str, key: str, value: Any, default: Any) -> Iterator[str
 def check_task(config: RunChoices, size: WorkloadSize) -> None:
     """Model, dataset and quality are fit for what the workload learns, and real data are where they were said to be."""
     for registry, name in ((MODELS, config.model), (DATASETS, config.dataset), (QUALITIES, config.quality)):
-        task = registry.constant(name, "TASK") or "classification"
+        task = getattr(registry.load(name), "task", "classification")
         if size.task in TASKS and task not in (size.task, "any"):  # of a plug-in's own task we know nothing
             raise ConfigError(
                 f"The {registry.kind} '{name}' is made for {task}, but {config.workload} is {size.task}. "
@@ -82,19 +82,18 @@ def shaped(config: RunChoices, size: WorkloadSize) -> dict[str, Any]:
     """The dataset's settings; what a synthetic one leaves open is that of the data which the model was chosen for."""
     if not getattr(DATASETS.load(config.dataset), "is_synthetic", False):
         return dict(config.data)
+    card = find_card(config.model)
     own = own_facts(size) if config.model == size.model else None
-    shape = (own and own.sample_shape) or MODELS.constant(config.model, "INPUT_SHAPE")
-    if shape is None:
-        return dict(config.data)
+    shape = (own and own.sample_shape) or card.input_shape
     if len(shape) != 3:
         raise ConfigError(
             f"The dataset '{config.dataset}' makes images, but {config.model} takes {show_shape(shape)} values. "
             "Choose another dataset, or another model."
         )
     few = {"num_train": own.num_train} if own and not size.real_data else {}
-    chosen = {**(MODELS.arguments(config.model) or {}), **config.model_settings}
+    classes = card.value_of("num_classes", config.model_settings)
     # Labels are those that the model's head distinguishes. Channels are the shape's, unless the model was given others.
-    given = {"num_classes": chosen["num_classes"]} if isinstance(chosen.get("num_classes"), int) else {}
+    given: dict[str, Any] = {"num_classes": classes} if isinstance(classes, int) else {}
     given |= {key: value for key, value in config.model_settings.items() if key == "channels"}
     return dict(zip(("channels", "height", "width"), shape, strict=True)) | few | given | config.data
 
@@ -102,7 +101,7 @@ def shaped(config: RunChoices, size: WorkloadSize) -> dict[str, Any]:
 def with_classes(config: RunChoices) -> dict[str, Any]:
     """The model's settings, with a head for as many classes as the dataset has, where its settings tell that."""
     classes = known_classes(config)
-    if classes is None or "num_classes" not in (MODELS.arguments(config.model) or {}):
+    if classes is None or "num_classes" not in find_card(config.model).settings:
         return dict(config.model_settings)
     return {**config.model_settings, "num_classes": classes}
 

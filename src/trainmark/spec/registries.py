@@ -14,23 +14,24 @@ WORKLOADS = Registry(
 MODELS = Registry(
     "model",
     {
-        "resnet-tiny": "trainmark.train.torch.models.resnet_tiny:build",
-        "resnet18": "trainmark.train.torch.models.resnet18:build",
-        "resnet34": "trainmark.train.torch.models.resnet34:build",
-        "resnet50-v1": "trainmark.train.torch.models.resnet50:build_v1",
-        "resnet50-v1.5": "trainmark.train.torch.models.resnet50:build_v1_5",
-        "resnet101-v1": "trainmark.train.torch.models.resnet101:build_v1",
-        "resnet101-v1.5": "trainmark.train.torch.models.resnet101:build_v1_5",
-        "resnext50-32x4d": "trainmark.train.torch.models.resnext50_32x4d:build",
-        "wide-resnet50-2": "trainmark.train.torch.models.wide_resnet50_2:build",
-        "wide-resnet101-2": "trainmark.train.torch.models.wide_resnet101_2:build",
-        "alexnet": "trainmark.train.torch.models.alexnet:build",
-        "vgg16": "trainmark.train.torch.models.vgg16:build",
-        "densenet121": "trainmark.train.torch.models.densenet121:build",
-        "vit-small": "trainmark.train.torch.models.vit_small:build",
-        "faster-rcnn": "trainmark.train.torch.models.faster_rcnn:build",
+        "resnet-tiny": "trainmark.workloads.models:RESNET_TINY",
+        "resnet18": "trainmark.workloads.models:RESNET18",
+        "resnet34": "trainmark.workloads.models:RESNET34",
+        "resnet50-v1": "trainmark.workloads.models:RESNET50_V1",
+        "resnet50-v1.5": "trainmark.workloads.models:RESNET50_V1_5",
+        "resnet101-v1": "trainmark.workloads.models:RESNET101_V1",
+        "resnet101-v1.5": "trainmark.workloads.models:RESNET101_V1_5",
+        "resnext50-32x4d": "trainmark.workloads.models:RESNEXT50_32X4D",
+        "wide-resnet50-2": "trainmark.workloads.models:WIDE_RESNET50_2",
+        "wide-resnet101-2": "trainmark.workloads.models:WIDE_RESNET101_2",
+        "alexnet": "trainmark.workloads.models:ALEXNET",
+        "vgg16": "trainmark.workloads.models:VGG16",
+        "densenet121": "trainmark.workloads.models:DENSENET121",
+        "vit-small": "trainmark.workloads.models:VIT_SMALL",
+        "faster-rcnn": "trainmark.workloads.models:FASTER_RCNN",
     },
     group="trainmark.models",
+    describe_themselves=True,
 )
 
 DATASETS = Registry(
@@ -49,8 +50,8 @@ DATASETS = Registry(
 TASKS = Registry(
     "task",
     {
-        "classification": "trainmark.train.torch.tasks.classification:Classification",
-        "detection": "trainmark.train.torch.tasks.detection:Detection",
+        "classification": "trainmark.train.torch.tasks:Classification",
+        "detection": "trainmark.train.torch.tasks:Detection",
     },
     group="trainmark.tasks",
 )

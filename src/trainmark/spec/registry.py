@@ -4,7 +4,7 @@ import ast
 import difflib
 import importlib
 import importlib.util
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
@@ -12,21 +12,38 @@ from typing import Any
 from trainmark.spec.errors import UnknownNameError
 
 
+def newest_version(name: str, known: Iterable[str]) -> str | None:
+    """The newest of a name's versions: resnet50 is resnet50-v1.5. None where there are none."""
+    return max((each for each in known if each.startswith(f"{name}-v")), default=None)
+
+
 def closest(name: str, known: list[str]) -> str:
     """A hint that names the nearest known name, or nothing when none is near."""
-    # A name without its version means the newest: resnet50 is resnet50-v1.5.
-    versions = sorted(each for each in known if each.startswith(f"{name}-v"))
-    near = versions[-1:] or difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    newest = newest_version(name, known)
+    near = [newest] if newest else difflib.get_close_matches(name, known, n=1, cutoff=0.6)
     return f" Did you mean '{near[0]}'?" if near else ""
+
+
+def load_attribute(target: str, what: str) -> Any:
+    """What a "module:attribute" names; the error that it cannot be loaded says `what` it is."""
+    module_name, _, attribute = target.partition(":")
+    try:
+        return getattr(importlib.import_module(module_name), attribute)
+    except (ImportError, AttributeError) as error:
+        raise UnknownNameError(
+            f"The {what} points at {target}, which cannot be loaded: {error}. "
+            "Check that the package that provides it is installed whole."
+        ) from error
 
 
 class Registry(Mapping[str, str]):
     """The parts of one kind. `registry[name]` is where a part lives; `load(name)` is the part itself."""
 
-    def __init__(self, kind: str, own: dict[str, str], group: str) -> None:
+    def __init__(self, kind: str, own: dict[str, str], group: str, *, describe_themselves: bool = False) -> None:
         self.kind = kind
         self.group = group
         self._own = own
+        self._describe_themselves = describe_themselves  # parts are records that load without a framework
         self._all: dict[str, str] | None = None
 
     def _entries(self) -> dict[str, str]:
@@ -56,20 +73,12 @@ class Registry(Mapping[str, str]):
 
     def load(self, name: str) -> Any:
         """The part called `name`; a "module:attribute" is loaded as it stands, for a plug-in's own code."""
-        target = name if ":" in name else self[name]
-        module_name, _, attribute = target.partition(":")
-        try:
-            return getattr(importlib.import_module(module_name), attribute)
-        except (ImportError, AttributeError) as error:
-            raise UnknownNameError(
-                f"The {self.kind} '{name}' points at {target}, which cannot be loaded: {error}. "
-                "Check that the package that provides it is installed whole."
-            ) from error
-
-    # Importing a part may pull in torch. What planning must know of it is read from its source instead.
+        return load_attribute(name if ":" in name else self[name], f"{self.kind} '{name}'")
 
     def describe(self, name: str) -> str:
-        """One line about a part."""
+        """One line about a part: its own description, or its docstring, read from source as loading may load torch."""
+        if self._describe_themselves:
+            return self._own_description(name)
         source = self._source(name)
         if source is None:
             return "(its module cannot be found)"
@@ -77,26 +86,11 @@ class Registry(Mapping[str, str]):
         definition = _definition(tree, attribute)
         return _first_line((definition and ast.get_docstring(definition)) or ast.get_docstring(tree) or "")
 
-    def arguments(self, name: str) -> dict[str, Any] | None:
-        """The arguments that a part's function takes, with their defaults; None where its source does not tell."""
-        source = self._source(name)
-        definition = source and _definition(*source)
-        if not isinstance(definition, ast.FunctionDef) or definition.args.kwarg:
-            return None
-        given = definition.args
-        without = [None] * (len(given.args) - len(given.defaults))
-        defaults = (*without, *given.defaults, *given.kw_defaults)
-        names = (argument.arg for argument in (*given.args, *given.kwonlyargs))
-        return {name: _literal(value) for name, value in zip(names, defaults, strict=True)}
-
-    def constant(self, name: str, constant: str) -> Any:
-        """A constant that a part's module states, such as INPUT_SHAPE; None where it states none."""
-        source = self._source(name)
-        for node in source[0].body if source else []:
-            targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
-            if any(isinstance(target, ast.Name) and target.id == constant for target in targets):
-                return _literal(getattr(node, "value", None))
-        return None
+    def _own_description(self, name: str) -> str:
+        try:
+            return _first_line(getattr(self.load(name), "description", "(it has no description)"))
+        except UnknownNameError:
+            return "(it cannot be loaded)"
 
     def _source(self, name: str) -> tuple[ast.Module, str] | None:
         target = name if ":" in name else self[name]
@@ -115,14 +109,6 @@ def _definition(tree: ast.Module, attribute: str) -> ast.FunctionDef | ast.Class
         if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == attribute:
             return node
     return None
-
-
-def _literal(node: ast.expr | None) -> Any:
-    """The value of a number, text, tuple and the like; None for what would have to be computed. Nothing is run."""
-    try:
-        return None if node is None else ast.literal_eval(node)
-    except ValueError:
-        return None
 
 
 def _first_line(text: str) -> str:

@@ -4,8 +4,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from trainmark.spec.registries import MODELS
 from trainmark.workloads.extreme_weather import TINY as TINY_WEATHER
+from trainmark.workloads.find import find_card
 
 
 class Cost(NamedTuple):
@@ -54,7 +54,7 @@ def cost_of(model: str, settings: Mapping[str, Any], shape: Sequence[int] | None
         return None
     chosen = _differing(model, settings)
     if not chosen:
-        counted, sides = COSTS[model], MODELS.constant(model, "INPUT_SHAPE")[1:]
+        counted, sides = COSTS[model], find_card(model).input_shape[1:]
     elif model == "faster-rcnn" and chosen == _differing(model, TINY_WEATHER.model_settings):
         counted, sides = SMALL_DETECTOR, SMALL_DETECTOR_SIDES
     else:
@@ -64,5 +64,5 @@ def cost_of(model: str, settings: Mapping[str, Any], shape: Sequence[int] | None
 
 def _differing(model: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings that are not the model's defaults, but for those that hardly change its cost."""
-    defaults = MODELS.arguments(model) or {}
+    defaults = find_card(model).settings
     return {key: value for key, value in settings.items() if key not in MINOR and value != defaults.get(key)}

@@ -1,19 +1,26 @@
-"""A workload by name and size."""
+"""A workload's size, and a model's card, by name."""
 
-from trainmark.spec.errors import UnknownNameError
+from trainmark.spec.errors import ConfigError, UnknownNameError
+from trainmark.spec.model_card import ModelCard
 from trainmark.spec.registries import MODELS, WORKLOADS
-from trainmark.spec.registry import closest
+from trainmark.spec.registry import closest, newest_version
 from trainmark.spec.workload import Workload, WorkloadSize
 
 
-def is_model(name: str) -> str | None:
-    """The model of that name, or its newest version; None if there is none."""
-    return name if name in MODELS else max((each for each in MODELS if each.startswith(f"{name}-v")), default=None)
+def find_card(model: str) -> ModelCard:
+    """The card of a model, by its name or by the "module:attribute" of a plug-in's."""
+    card = MODELS.load(model)
+    if not isinstance(card, ModelCard):
+        raise ConfigError(
+            f"The model '{model}' is a {type(card).__name__}, not a ModelCard. "
+            "Write a card that names its builder, as docs/extending.md shows, and name that."
+        )
+    return card
 
 
 def find_size(workload: str, size: str) -> WorkloadSize:
     """The workload in that size, or an error that names the sizes there are."""
-    if workload not in WORKLOADS and (model := is_model(workload)):
+    if workload not in WORKLOADS and (model := workload if workload in MODELS else newest_version(workload, MODELS)):
         raise UnknownNameError(
             f"'{workload}' is a model, not a workload. Choose --set model={model}; workloads: {', '.join(WORKLOADS)}."
         )

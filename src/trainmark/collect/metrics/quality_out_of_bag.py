@@ -46,7 +46,7 @@ def compute(measured: Measured) -> Metric:
 
 def _note(measured: Measured) -> dict[str, str]:
     """What makes the figure optimistic, where the dataset says that its samples resemble their neighbours."""
-    alike = DATASETS.constant(measured.config.dataset, "LIKE_NEIGHBOURS")
+    alike = getattr(DATASETS.load(measured.config.dataset), "neighbours_are_alike", False)
     return {"note": "optimistic: samples resemble their neighbours, which members have seen"} if alike else {}
 
 

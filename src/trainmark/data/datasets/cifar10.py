@@ -14,7 +14,6 @@ from trainmark.spec.config import StrictSection
 from trainmark.spec.errors import ConfigError, DataError
 from trainmark.spec.units import counted
 
-AUGMENTATIONS = ("none", "flip-shift")
 SHAPE = (3, 32, 32)
 RECORD_BYTES = 1 + 3 * 32 * 32
 FILES: dict[SplitName, tuple[str, ...]] = {
@@ -42,6 +41,7 @@ class Cifar10:
     """CIFAR-10 in its binary version: ten kinds of things on 32 × 32 colour images, in six files."""
 
     Settings = Cifar10Settings
+    augmentations = ("none", "flip-shift")
     num_classes = len(NAMES)
     sample_shape = SHAPE
 

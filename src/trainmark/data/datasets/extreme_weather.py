@@ -20,9 +20,6 @@ from trainmark.data.split import MOST_SAMPLES, Problem, SplitName, StoredSplit
 from trainmark.spec.config import StrictSection
 from trainmark.spec.errors import DataError
 
-AUGMENTATIONS = ("none",)
-TASK = "detection"
-LIKE_NEIGHBOURS = True  # a storm lasts for several samples
 SPLITS: tuple[SplitName, ...] = ("train", "eval")
 FIRST_YEARS = {"train": 1979, "eval": 2005}  # the first and the last that were published
 
@@ -46,6 +43,9 @@ class ExtremeWeather:
     """Storms and atmospheric rivers to be found in 16-channel images of the globe, as HDF5 files by year."""
 
     Settings = ExtremeWeatherSettings
+    augmentations = ("none",)
+    task = "detection"
+    neighbours_are_alike = True  # a storm lasts for several samples
     num_classes = len(CLASSES)
 
     def __init__(self, settings: ExtremeWeatherSettings) -> None:

@@ -13,7 +13,6 @@ from trainmark.data.split import MOST_SAMPLES, Problem, SplitName
 from trainmark.spec.config import StrictSection
 from trainmark.spec.errors import ConfigError, DataError
 
-AUGMENTATIONS = ("none", "crop")
 FOLDERS: dict[SplitName, str] = {"train": "train", "eval": "val"}
 PICTURE_BYTES = 92_000  # of a made one, on average
 CENTRE_SHARE = 224 / 256  # shorter side to 256, then the middle 224; other sizes alike
@@ -34,6 +33,7 @@ class Imagenet:
     """ImageNet as unpacked: train/<class>/*.JPEG and val/<class>/*.JPEG."""
 
     Settings = ImagenetSettings
+    augmentations = ("none", "crop")
 
     def __init__(self, settings: ImagenetSettings) -> None:
         self.settings = settings

@@ -26,7 +26,6 @@ from trainmark.data.split import MOST_SAMPLES, Problem, SplitName, place_in_file
 from trainmark.spec.config import StrictSection
 from trainmark.spec.errors import ConfigError, DataError
 
-AUGMENTATIONS = ("none", "crop-colour")
 DOMAINS = ("art_painting", "cartoon", "photo")  # those that are trained on
 SKETCH = "sketch"
 CLASSES = ("dog", "elephant", "giraffe", "guitar", "horse", "house", "person")
@@ -57,6 +56,7 @@ class Pacs:
     """PACS: seven kinds of things in paintings, cartoons and photos, evaluated on held-out ones or on sketches."""
 
     Settings = PacsSettings
+    augmentations = ("none", "crop-colour")
     num_classes = len(CLASSES)
 
     def __init__(self, settings: PacsSettings) -> None:

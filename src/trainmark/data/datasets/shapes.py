@@ -9,7 +9,6 @@ from pydantic import Field
 from trainmark.data.split import MOST_SAMPLES, Split, SplitName
 from trainmark.spec.config import StrictSection
 
-AUGMENTATIONS = ("none", "flip-shift")
 IMAGE_SIZE = 32
 NUM_CLASSES = 10
 EDGE_SOFTNESS = 0.06
@@ -32,6 +31,7 @@ class Shapes:
     """Ten kinds of shapes on 32 × 32 colour images, drawn from a seed, with noise, clutter and some wrong labels."""
 
     Settings = ShapesSettings
+    augmentations = ("none", "flip-shift")
     num_classes = NUM_CLASSES
     sample_shape = (3, IMAGE_SIZE, IMAGE_SIZE)
 

@@ -5,9 +5,6 @@ from pydantic import Field
 from trainmark.data.split import MOST_SAMPLES, SplitName
 from trainmark.spec.config import StrictSection
 
-TASK = "any"
-AUGMENTATIONS = ("none",)
-
 
 class SyntheticSettings(StrictSection):
     """The shape of the made-up images, and how many of them an epoch pretends to have."""
@@ -23,6 +20,8 @@ class Synthetic:
     """Random images of any shape, made once on the device: for throughput only; quality is not measured."""
 
     Settings = SyntheticSettings
+    augmentations = ("none",)
+    task = "any"
     is_synthetic = True
 
     def __init__(self, settings: SyntheticSettings) -> None:

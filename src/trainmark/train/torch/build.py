@@ -11,11 +11,11 @@ from trainmark.spec.config import RunConfig
 from trainmark.spec.errors import PlanError
 from trainmark.spec.job_record import JobRecord
 from trainmark.spec.layout import global_batch, layout_of
+from trainmark.spec.model_card import BLOCK_CHANNELS
 from trainmark.spec.plan import Rank
 from trainmark.spec.registries import (
     COMMUNICATION,
     DATASETS,
-    MODELS,
     OPTIMIZERS,
     PARALLEL,
     PRECISIONS,
@@ -32,9 +32,8 @@ from trainmark.train.torch.process_group import replica_peers
 from trainmark.train.torch.protocols import Arithmetic, Parts, Peers
 from trainmark.train.torch.speed import image_layout
 from trainmark.train.torch.trainee import Trainee
-from trainmark.workloads.find import find_size
+from trainmark.workloads.find import find_card, find_size
 from trainmark.workloads.flops.count import count_model
-from trainmark.workloads.narrow_convolutions import BLOCK_CHANNELS
 
 
 def build_trainee(
@@ -87,7 +86,7 @@ def build_trainee(
 
 def build_model(config: RunConfig, arithmetic: Arithmetic, device: torch.device) -> nn.Module:
     """The model as it is trained: on its device, in its layout and precision."""
-    model: nn.Module = MODELS.load(config.model)(**config.model_settings)
+    model: nn.Module = find_card(config.model).build("torch", config.model_settings)
     model = arithmetic.convert(model.to(device).to(memory_format=image_layout(config.train)))  # type: ignore[call-overload]
     if device.type == "cpu" and config.train.torch.memory_format == "channels-last":
         refuse_narrow_convolutions(model)

@@ -6,10 +6,10 @@ from typing import Any
 from trainmark.spec.config import Compiler, MemoryFormat, RunChoices, RunConfig, TrainChoices, TrainConfig
 from trainmark.spec.engine_offer import differing
 from trainmark.spec.layout import SPLITTING
-from trainmark.spec.registries import MODELS
+from trainmark.spec.model_card import BLOCK_CHANNELS
 from trainmark.spec.site import Site
 from trainmark.spec.units import counted
-from trainmark.workloads.narrow_convolutions import BLOCK_CHANNELS, narrow_channels
+from trainmark.workloads.find import find_card
 
 SCALED = ("fp16-mixed", "fp16")  # precisions that scale the loss, and look at the gradients before each step
 
@@ -54,14 +54,14 @@ def default_layout(choices: RunChoices, train: TrainChoices, site: Site) -> Memo
     """Channels last; on CPUs oneDNN's blocks for models that support them, NCHW where channels-last is unsafe."""
     if site.has_accelerators:
         return "channels-last"
-    if MODELS.constant(choices.model, "BLOCKED_LAYOUT") is True and not any(differing(train, FOR_BLOCKS)):
+    if find_card(choices.model).blocked_layout and not any(differing(train, FOR_BLOCKS)):
         return "onednn"
-    return "contiguous" if narrow_channels(choices.model, choices.model_settings) else "channels-last"
+    return "contiguous" if find_card(choices.model).narrow_channels(choices.model_settings) else "channels-last"
 
 
 def has_fixed_shapes(model: str) -> bool:
-    """Whether all tensors of a model have shapes that do not depend on the data; its module says where not."""
-    return MODELS.constant(model, "CAPTURABLE") is not False
+    """Whether all tensors of a model have shapes that do not depend on the data."""
+    return find_card(model).has_fixed_shapes
 
 
 def reasons_against_graph(model: str, train: TrainChoices, workers: int) -> list[str]:
@@ -147,13 +147,13 @@ def _memory(train: TrainConfig, site: Site) -> Iterator[str]:
 
 
 def _unsafe_layout(config: RunConfig, site: Site) -> Iterator[str]:
-    narrow = narrow_channels(config.model, config.model_settings)
+    narrow = find_card(config.model).narrow_channels(config.model_settings)
     if narrow and config.train.torch.memory_format == "channels-last" and not site.has_accelerators:
         yield (
             f"{config.model} has a strided 1×1 convolution of {counted(narrow, 'channel')}, whose gradient oneDNN "
             f"computes wrongly in channels-last below {BLOCK_CHANNELS}. Choose --set "
             f"train.torch.memory_format=contiguous, or --set "
-            f"model_settings.{MODELS.constant(config.model, 'STRIDED_1X1_INPUT')}={BLOCK_CHANNELS}."
+            f"model_settings.{find_card(config.model).strided_1x1_input}={BLOCK_CHANNELS}."
         )
 
 

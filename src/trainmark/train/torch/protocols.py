@@ -11,7 +11,7 @@ from torch.distributed import ProcessGroup
 
 from trainmark.spec.config import TrainConfig
 from trainmark.spec.layout import ParallelLayout
-from trainmark.train.torch.task import Task
+from trainmark.train.torch.tasks import Task
 
 
 class Scaler(Protocol):

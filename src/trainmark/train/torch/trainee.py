@@ -14,7 +14,7 @@ from trainmark.spec.config import RunConfig
 from trainmark.spec.layout import ParallelLayout
 from trainmark.train.learning_rate import Schedule
 from trainmark.train.torch.protocols import Arithmetic, Communicator, Parallelism
-from trainmark.train.torch.task import Task
+from trainmark.train.torch.tasks import Task
 
 Step = Callable[[Tensor, Tensor], Tensor]
 

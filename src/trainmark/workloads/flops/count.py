@@ -1,8 +1,8 @@
 """The cost of a model per sample: FLOPs, parameters, kept activations and moved bytes, counted on shapes alone."""
 
-import sys
+import copy
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
@@ -10,8 +10,8 @@ from torch import nn
 
 from trainmark.spec.config import Setting
 from trainmark.spec.errors import ConfigError
-from trainmark.spec.registries import MODELS
 from trainmark.spec.units import show_shape
+from trainmark.workloads.find import find_card
 from trainmark.workloads.flops.trace import SAMPLES, Executed, Trace, top_layers, trace_training
 
 EXACT_RULE = "multiply-add = 2; convolutions and matrix products; backward as executed"
@@ -26,10 +26,10 @@ def count_model(
     A model whose cost depends on the data offers `dense` and `per_proposal`: its counts are those of the dense part,
     and each convention has those of one proposal beside them.
     """
-    build = MODELS.load(name)
-    shape = input_shape or default_input_shape(build)
+    card = find_card(name)
+    shape = input_shape or card.input_shape
     with torch.device("meta"):
-        model = build(**settings).train()
+        model = card.build("torch", settings).train()
         traced = _traced(model, name, shape)
         conventions = _conventions(traced.executed)
         if hasattr(model, "per_proposal"):
@@ -47,10 +47,14 @@ def count_model(
     }
 
 
-def default_input_shape(build: Callable[..., Any]) -> tuple[int, ...]:
-    """The input shape that a model's module states."""
-    shape: tuple[int, ...] = sys.modules[build.__module__].INPUT_SHAPE
-    return shape
+def training_flop_by_layer(model: nn.Sequential, sample_shape: tuple[int, ...]) -> list[float]:
+    """FLOPs per sample of each top-level layer, forward and backward, by the `exact` convention; counted on shapes."""
+    layers = copy.deepcopy(model).to("meta").train()
+    costs = dict.fromkeys(layers._modules, 0)
+    for ran in trace_training(layers, layers, torch.empty(SAMPLES, *sample_shape, device="meta")).executed:
+        if ran.layer is not None:
+            costs[ran.layer] += sum(ran.exact.values())
+    return [cost / SAMPLES for cost in costs.values()]
 
 
 def _traced(model: nn.Module, name: str, shape: tuple[int, ...]) -> Trace:

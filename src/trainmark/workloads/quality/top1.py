@@ -11,6 +11,7 @@ class Top1:
     """Top-1 accuracy; the ensemble's prediction is the mean of its members' probabilities."""
 
     RANGE = (0.0, 1.0)
+    task = "classification"
 
     @staticmethod
     def score(predictions: NDArray[np.floating], labels: NDArray[np.integer]) -> float:

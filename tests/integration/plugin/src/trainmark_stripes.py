@@ -7,6 +7,7 @@ from pydantic import Field
 
 from trainmark.data.split import Split
 from trainmark.spec.config import Section
+from trainmark.spec.model_card import ModelCard
 from trainmark.spec.workload import Workload, WorkloadSize
 
 
@@ -40,14 +41,19 @@ class Stripes:
         return Split(pictures[:, None].astype(np.float32), labels.astype(np.int64))
 
 
-INPUT_SHAPE = (1, 8, 8)
-
-
 def build():
     """A linear model."""
     from torch import nn
 
     return nn.Sequential(nn.Flatten(), nn.Linear(64, 2))
+
+
+MODEL = ModelCard(
+    name="stripes-linear",
+    description="A linear model of 8 × 8 pictures.",
+    input_shape=(1, 8, 8),
+    builders={"torch": "trainmark_stripes:build"},
+)
 
 
 class FailsOnRankOne:
@@ -70,7 +76,7 @@ def first_half(num_samples, random):
 
 
 TINY = WorkloadSize(
-    model="trainmark_stripes:build",
+    model="trainmark_stripes:MODEL",
     dataset="trainmark_stripes:Stripes",
     task="classification",
     quality="top1",

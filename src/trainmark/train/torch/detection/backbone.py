@@ -3,7 +3,7 @@
 from torch import nn
 
 from trainmark.spec.errors import ConfigError
-from trainmark.train.torch.models.residual import basic_block, bottleneck, convolution, initialise
+from trainmark.train.torch.models.resnets import basic_block, bottleneck, convolution, initialise
 
 STRIDES = (4, 8, 16, 32)
 

@@ -3,9 +3,6 @@
 import torch
 from torch import Tensor, nn
 
-INPUT_SHAPE = (3, 224, 224)
-NUM_LAYERS = 64
-SMALLEST_SIDE = 29  # of an image; below, nothing is left for the last transition
 GROWTH = 32
 LAYERS_PER_BLOCK = (6, 12, 24, 16)
 
@@ -22,7 +19,7 @@ class DenseLayer(nn.Module):
         return torch.cat((x, self.body(x)), dim=1)
 
 
-def build(num_classes: int = 1000, channels: int = 3) -> nn.Module:
+def densenet121(num_classes: int = 1000, channels: int = 3) -> nn.Module:
     """DenseNet-121: blocks of 6, 12, 24 and 16 dense layers; 7.98 million parameters for 1000 classes."""
     layers: list[nn.Module] = [
         nn.Sequential(nn.Conv2d(channels, 64, 7, stride=2, padding=3, bias=False), nn.BatchNorm2d(64)),

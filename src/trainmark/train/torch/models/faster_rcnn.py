@@ -20,17 +20,11 @@ from trainmark.train.torch.detection.losses import DrawnRegions, anchor_losses
 from trainmark.train.torch.detection.proposals import Regions, detect, propose
 from trainmark.train.torch.detection.roi_align import Placed, levels_of, pool
 
-INPUT_SHAPE = (16, 768, 1152)
-TASK = "detection"
-ALLOWED = {"depth": (10, 18, 34, 50, 101)}  # those of backbone.DEPTHS
-CAPTURABLE = False  # how many regions there are depends on the data
-STRIDED_1X1_INPUT = "width"
-
 STRIDES = (*backbone.STRIDES, 64)  # of the levels that regions are proposed from; the last only for these
 POOLED_SIDE = 7
 
 
-def build(
+def faster_rcnn(
     num_classes: int = 4,
     channels: int = 16,
     depth: int = 50,

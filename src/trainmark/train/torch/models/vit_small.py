@@ -4,9 +4,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-INPUT_SHAPE = (3, 224, 224)
-NUM_LAYERS = 15
-SMALLEST_SIDE = 16  # of an image: one patch
 PATCH = 16
 WIDTH = 384
 HEADS = 6
@@ -80,7 +77,7 @@ class ClassToken(nn.Module):
         return x[:, 0]
 
 
-def build(num_classes: int = 1000, channels: int = 3) -> nn.Module:
+def vit_small(num_classes: int = 1000, channels: int = 3) -> nn.Module:
     """ViT-Small: 12 pre-norm blocks of width 384 over 16 × 16 patches; 22.05 million parameters for 1000 classes."""
     model = nn.Sequential(
         Embedding(channels),

@@ -13,7 +13,7 @@ from torch.distributed.pipelining import PipelineStage
 from trainmark.spec.errors import PlanError
 from trainmark.train.torch.protocols import Parts
 from trainmark.train.torch.stopwatch import Stopwatch
-from trainmark.workloads.flops.by_layer import training_flop_by_layer
+from trainmark.workloads.flops.count import training_flop_by_layer
 
 
 def balanced_split(costs: Sequence[float], parts: int) -> list[range]:

@@ -1,8 +1,13 @@
-"""Residual networks: their blocks, and the one builder that the whole family shares."""
+"""Residual networks: their blocks, the builder that the family shares, and each of its members."""
 
 from collections.abc import Callable
+from functools import partial
 
 from torch import Tensor, nn
+
+# Blocks per stage.
+BLOCKS_50 = (3, 4, 6, 3)  # of ResNet-34, too
+BLOCKS_101 = (3, 4, 23, 3)
 
 
 def convolution(channels_in: int, channels_out: int, kernel: int, stride: int = 1, groups: int = 1) -> nn.Sequential:
@@ -81,3 +86,65 @@ def initialise(model: nn.Module) -> None:
     for module in model.modules():
         if isinstance(module, nn.Conv2d):
             nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+
+
+def resnet_tiny(num_classes: int = 10, width: int = 16, channels: int = 3) -> nn.Module:
+    """Three basic blocks for 32 × 32 images, small enough to train in seconds on one core."""
+    model = nn.Sequential(
+        convolution(channels, width, 3, stride=2),
+        nn.ReLU(inplace=True),
+        basic_block(width, width, 1),
+        basic_block(width, 2 * width, 2),
+        basic_block(2 * width, 4 * width, 2),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(4 * width, num_classes),
+    )
+    initialise(model)
+    return model
+
+
+def resnet18(num_classes: int = 1000, channels: int = 3) -> nn.Module:
+    """Eight basic blocks (He et al. 2015)."""
+    return residual_network(basic_block, (2, 2, 2, 2), num_classes, channels)
+
+
+def resnet34(num_classes: int = 1000, channels: int = 3) -> nn.Module:
+    """Sixteen basic blocks (He et al. 2015)."""
+    return residual_network(basic_block, BLOCKS_50, num_classes, channels)
+
+
+def resnet50_v1(num_classes: int = 1000, channels: int = 3) -> nn.Module:
+    """Sixteen bottlenecks, as published (He et al. 2015)."""
+    return residual_network(partial(bottleneck, stride_in_3x3=False), BLOCKS_50, num_classes, channels)
+
+
+def resnet50_v1_5(num_classes: int = 1000, channels: int = 3) -> nn.Module:
+    """Sixteen bottlenecks, strided in the 3×3."""
+    return residual_network(bottleneck, BLOCKS_50, num_classes, channels)
+
+
+def resnet101_v1(num_classes: int = 1000, channels: int = 3) -> nn.Module:
+    """Thirty-three bottlenecks, as published (He et al. 2015)."""
+    return residual_network(partial(bottleneck, stride_in_3x3=False), BLOCKS_101, num_classes, channels)
+
+
+def resnet101_v1_5(num_classes: int = 1000, channels: int = 3) -> nn.Module:
+    """Thirty-three bottlenecks, strided in the 3×3."""
+    return residual_network(bottleneck, BLOCKS_101, num_classes, channels)
+
+
+def resnext50_32x4d(num_classes: int = 1000, channels: int = 3) -> nn.Module:
+    """ResNet-50 whose 3×3 convolutions have 32 groups, of 4 channels at first (Xie et al. 2017)."""
+    # 32 groups × 4 channels = 128: twice the 64 of ResNet-50's first stage, and so in every stage.
+    return residual_network(partial(bottleneck, groups=32, widening=2), BLOCKS_50, num_classes, channels)
+
+
+def wide_resnet50_2(num_classes: int = 1000, channels: int = 3) -> nn.Module:
+    """ResNet-50 with twice the channels inside its bottlenecks (Zagoruyko and Komodakis 2016)."""
+    return residual_network(partial(bottleneck, widening=2), BLOCKS_50, num_classes, channels)
+
+
+def wide_resnet101_2(num_classes: int = 1000, channels: int = 3) -> nn.Module:
+    """ResNet-101 with twice the channels inside its bottlenecks (Zagoruyko and Komodakis 2016)."""
+    return residual_network(partial(bottleneck, widening=2), BLOCKS_101, num_classes, channels)
