@@ -1,7 +1,8 @@
-"""The flow of one run: plan, stage, launch, collect, store. Each stage is one line here and one folder beside."""
+"""The flow of a run: plan, stage, launch, collect, store. Each stage is one line here and one folder beside."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
+from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,33 +12,33 @@ from trainmark.data.bootstrap import write_bootstraps
 from trainmark.data.epochs import steps_per_epoch
 from trainmark.data.facts import facts_of
 from trainmark.data.folders import Progress, make_missing, open_dataset
+from trainmark.launch.follow import RunJobs, cancel_jobs, follow_jobs, outcome_of_stop, raise_first
 from trainmark.launch.launcher import Launcher, ask_queue, preview_scripts
-from trainmark.launch.supervise import cancel_jobs, outcome_of_stop, run_jobs
-from trainmark.machine.claims import claimed, stop_worker
+from trainmark.machine.claims import stop_worker
 from trainmark.machine.processes import stoppable
-from trainmark.machine.storage import flush_file_system, is_disk_full, keep_reserve, no_space, write_from_reserve
+from trainmark.machine.storage import flush_file_system, write_from_reserve
 from trainmark.plan.data_check import check_data
 from trainmark.plan.estimate import estimate_run
 from trainmark.plan.make import make_plan
 from trainmark.spec.config import RunChoices, RunConfig
 from trainmark.spec.config_file import config_text, site_text
 from trainmark.spec.files import write_json, write_text
-from trainmark.spec.job_record import JobRecord
+from trainmark.spec.job_record import job_records
 from trainmark.spec.plan import Plan, plan_as_json
 from trainmark.spec.registries import LAUNCHERS
 from trainmark.spec.result import Result
 from trainmark.spec.run_folder import RunFolder
 from trainmark.spec.site import Site
 from trainmark.spec.status import Estimate, MemberProgress
-from trainmark.spec.stored_run import begun_with, read_stored, refuse_edits
+from trainmark.spec.stored_run import Stored, begun_with, read_stored, refuse_edits
 from trainmark.store.runs import check_runs_dir, keep_richer_result, new_run_folder, origin_of
 from trainmark.store.speed import newest_speed
 
-# Called now and then while members train: what they are doing, and the folder in which they do it.
+# Called at every look at a run: its folder, and how to read what its members are doing.
 Watch = Callable[[RunFolder, Callable[[], list[MemberProgress]]], None]
 
 
-class Prepared(NamedTuple):
+class PlannedRun(NamedTuple):
     """A run that passed every check which needs nothing to be written."""
 
     config: RunConfig
@@ -48,7 +49,7 @@ class Prepared(NamedTuple):
     estimate: Estimate
 
 
-def prepare(choices: RunChoices, site: Site, runs_dir: Path, *, dry_run: bool) -> Prepared:
+def plan_run(choices: RunChoices, site: Site, runs_dir: Path, *, dry_run: bool) -> PlannedRun:
     """The choices completed and planned; what cannot be run is refused here, with the data that are there looked at."""
     check_runs_dir(runs_dir)
     config, plan = make_plan(choices, site)
@@ -58,30 +59,22 @@ def prepare(choices: RunChoices, site: Site, runs_dir: Path, *, dry_run: bool) -
         launcher.reach()
     facts = check_data(config, plan, runs_dir)
     estimate = estimate_run(config, plan, site, facts, newest_speed(runs_dir, config))
-    return Prepared(config, plan, site, runs_dir, launcher, estimate)
+    return PlannedRun(config, plan, site, runs_dir, launcher, estimate)
 
 
-def run(prepared: Prepared, watch: Watch, making: Progress, preparing: Progress) -> Result:
-    """A whole run, from the plan to the stored Result."""
-    config, plan, site, runs_dir, launcher, _ = prepared
-    make_missing(config, runs_dir, making)
-    folder = stage(config, plan, site, runs_dir, preparing)
-    return train(config, plan, site, folder, launcher, watch)
+def preview(planned: PlannedRun, most_members: int) -> dict[str, str]:
+    """The scripts of the first members, and what would be submitted, by file name; nothing is touched."""
+    folder, (config, plan, site, _, launcher, _) = RunFolder((planned.runs_dir / "RUN").resolve()), planned
+    return preview_scripts(launcher, job_records(folder, config, plan, site), most_members)
 
 
-def resume(folder: RunFolder, watch: Watch, making: Progress) -> Result:
-    """The run goes on with the members that are missing; finished ones are kept as they are."""
-    config, plan, site = read_stored(folder)
-    refuse_edits(folder)
-    launcher: Launcher = LAUNCHERS.load(config.launch.launcher)()
-    launcher.check(config, plan, site)
-    if _missing(folder, config, plan, site):  # finished members are collected wherever the folder is
-        launcher.reach()
-        make_missing(config, folder.path.parent, making)
-    return train(config, plan, site, folder, launcher, watch)
+def prepare(planned: PlannedRun, making: Progress, preparing: Progress) -> RunFolder:
+    """The folder of a run that can be followed: its data are made, its bootstraps drawn; nothing is launched."""
+    make_missing(planned.config, planned.runs_dir, making)
+    return write_run(planned.config, planned.plan, planned.site, planned.runs_dir, preparing)
 
 
-def stage(config: RunConfig, plan: Plan, site: Site, runs_dir: Path, progress: Progress | None = None) -> RunFolder:
+def write_run(config: RunConfig, plan: Plan, site: Site, runs_dir: Path, progress: Progress | None = None) -> RunFolder:
     """A run folder with everything from which jobs are made: config, site, plan and bootstraps."""
     facts = facts_of(open_dataset(config, runs_dir))
     with new_run_folder(runs_dir, config.workload, datetime.now(UTC)) as folder:
@@ -97,32 +90,59 @@ def stage(config: RunConfig, plan: Plan, site: Site, runs_dir: Path, progress: P
     return folder
 
 
-def preview(prepared: Prepared, most_members: int) -> dict[str, str]:
-    """The scripts of the first members, and what would be submitted, by file name; nothing is touched."""
-    folder, (config, plan, site, _, launcher, _) = RunFolder((prepared.runs_dir / "RUN").resolve()), prepared
-    return preview_scripts(launcher, (JobRecord(folder, config, site, job) for job in plan.jobs), most_members)
+def reopen(folder: RunFolder, making: Progress) -> RunFolder:
+    """A stored run's folder, if the run can go on as it began; what is lacking of its data is made."""
+    config, plan, site = read_stored(folder)
+    refuse_edits(folder)
+    launcher: Launcher = LAUNCHERS.load(config.launch.launcher)()
+    launcher.check(config, plan, site)
+    if not all(record.is_finished() for record in job_records(folder, config, plan, site)):
+        launcher.reach()  # not for finished members: they are collected wherever the folder is
+        make_missing(config, folder.path.parent, making)
+    return folder
 
 
-def train(config: RunConfig, plan: Plan, site: Site, folder: RunFolder, launcher: Launcher, watch: Watch) -> Result:
-    """Every member that is missing has been tried again, and the Result is stored, on a full disk too."""
-    with stoppable(outcome_of_stop(folder.path, jobs_go_on=launcher.outlives_us)), claimed(folder):
-        try:
-            launch(config, plan, site, folder, launcher, watch)
-        except OSError as error:
-            if not is_disk_full(error):
-                raise
-            collect(folder)
-            raise no_space(folder.path) from error
-        return collect(folder)
+def follow(folders: Sequence[RunFolder], watch: Watch) -> Iterator[Result]:
+    """The stored Result of each run, as the run ends; members that have no completion record are launched.
+
+    Runs that would share this machine take turns, in the order of `folders`; jobs of a scheduler are all handed in at
+    once. An error ends its own run only, and is raised when the others have ended. Close the iterator to stop.
+    """
+    errors: list[Exception] = []
+    stored = [(folder, *read_stored(folder)) for folder in folders]
+    for name, group in groupby(stored, lambda run: run[1].launch.launcher):
+        launcher: Launcher = LAUNCHERS.load(name)()
+        runs = [_missing(launcher, watch, *run) for run in group]
+        with stoppable(outcome_of_stop([run.folder for run in runs], jobs_go_on=launcher.outlives_us)):
+            yield from follow_jobs(launcher, runs, collect)
+        errors += [run.error for run in runs if run.error is not None]
+    raise_first(errors)
 
 
-def launch(config: RunConfig, plan: Plan, site: Site, folder: RunFolder, launcher: Launcher, watch: Watch) -> None:
-    """Every member that has no completion record yet has been tried again."""
-    keep_reserve(folder.reserve("exit"))
-    keep_reserve(folder.reserve("result"))
-    missing = _missing(folder, config, plan, site)
-    reader = ProgressReader(folder, config, plan)
-    run_jobs(launcher, missing, lambda: watch(folder, lambda: mark_queued(reader.read(), launcher.seen())))
+def _missing(launcher: Launcher, watch: Watch, folder: RunFolder, *stored: *Stored) -> RunJobs:
+    reader, jobs = ProgressReader(folder, *stored[:2]), job_records(folder, *stored)
+    return RunJobs(
+        launcher, folder, jobs, lambda: watch(folder, lambda: mark_queued(reader.read(), launcher.seen(folder)))
+    )
+
+
+def collect(folder: RunFolder) -> Result:
+    """The Result, stored in the run's folder."""
+    result = keep_richer_result(folder, build_result(folder))
+    write_from_reserve(folder.reserve("result"), lambda: write_text(folder.result, result.as_json()))
+    return result
+
+
+def run(planned: PlannedRun, watch: Watch, making: Progress, preparing: Progress) -> Result:
+    """A whole run, from the plan to the stored Result."""
+    (result,) = follow([prepare(planned, making, preparing)], watch)
+    return result
+
+
+def resume(folder: RunFolder, watch: Watch, making: Progress) -> Result:
+    """The run goes on with the members that are missing; finished ones are kept as they are."""
+    (result,) = follow([reopen(folder, making)], watch)
+    return result
 
 
 def status(folder: RunFolder) -> tuple[list[MemberProgress], str | None]:
@@ -136,15 +156,4 @@ def cancel(folder: RunFolder) -> bool:
     config, plan, site = read_stored(folder)
     launcher: Launcher = LAUNCHERS.load(config.launch.launcher)()
     was_watched = stop_worker(folder)
-    return cancel_jobs(launcher, _missing(folder, config, plan, site), folder.path, was_watched=was_watched)
-
-
-def collect(folder: RunFolder) -> Result:
-    """The Result, stored in the run's folder."""
-    result = keep_richer_result(folder, build_result(folder))
-    write_from_reserve(folder.reserve("result"), lambda: write_text(folder.result, result.as_json()))
-    return result
-
-
-def _missing(folder: RunFolder, config: RunConfig, plan: Plan, site: Site) -> list[JobRecord]:
-    return [each for job in plan.jobs if not (each := JobRecord(folder, config, site, job)).is_finished()]
+    return cancel_jobs(launcher, folder, job_records(folder, config, plan, site), was_watched=was_watched)

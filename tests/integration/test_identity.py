@@ -9,7 +9,7 @@ import torch
 
 from tests.run_events import events_of, losses_of
 from tests.two_cores import CORES
-from trainmark.pipeline import stage
+from trainmark.pipeline import write_run
 from trainmark.plan.make import make_plan
 from trainmark.plan.resolve import parse_setting, resolve_config
 from trainmark.spec.job_record import JobRecord
@@ -34,7 +34,7 @@ class Killed(BaseException):
 
 def staged(tmp_path: Path, *settings: str) -> JobRecord:
     config, plan = make_plan(resolve_config([parse_setting(text) for text in (*SMALL, *settings)]), SITE)
-    folder = stage(config, plan, SITE, tmp_path)
+    folder = write_run(config, plan, SITE, tmp_path)
     return JobRecord(folder, config, SITE, plan.jobs[0])
 
 

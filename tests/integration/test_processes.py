@@ -70,12 +70,12 @@ def test_a_program_that_goes_on_without_a_failed_rank_is_ended_after_a_grace(
 ) -> None:
     first, second = record_of(tmp_path, 0), record_of(tmp_path, 1)
     assert launcher.submit([first, second]) == [first]  # one lane
-    assert launcher.poll() == []
+    assert launcher.take_ended(first.folder) == []
     attempt = first.folder.attempt(0, 1)
     attempt.failed.touch()
-    assert launcher.poll() == []  # it may still end by itself
+    assert launcher.take_ended(first.folder) == []  # it may still end by itself
     begun = time.monotonic()
-    while not (ended := launcher.poll()):
+    while not (ended := launcher.take_ended(first.folder)):
         assert time.monotonic() - begun < 10
         time.sleep(0.02)
     assert ended == [first]
@@ -84,7 +84,7 @@ def test_a_program_that_goes_on_without_a_failed_rank_is_ended_after_a_grace(
     assert (written["state"], written["exit_codes"]) == ("failed", {"sleep": -15})
     assert written["reason"] == "a rank failed while its programs had ended with [None]"
     assert launcher.submit([second]) == [second]
-    launcher.cancel()
+    launcher.cancel(second.folder)
     assert json.loads(second.folder.attempt(1, 1).exit.read_text())["state"] == "stopped"
 
 

@@ -171,9 +171,10 @@ def test_many_members_are_split_at_the_largest_array_and_followed_by_one_look_at
     submissions = sorted((tmp_path / "24" / "runs").glob("*/submissions/*.json"))
     assert [len(json.loads(path.read_text())["tasks"]) for path in submissions] == [11, 11, 2]
     assert row["calls"].pop("sbatch") == 3
-    # The first look is after half a second, later ones less and less often; nothing else is asked.
+    # The first look is after half a second, later ones less and less often. Else it is asked whether it is
+    # there, before anything is written, and for the largest array.
     assert row["calls"].pop("squeue") <= 2 + row["whole_s"] / 0.5
-    assert row["calls"] == {"scontrol": 1}
+    assert row["calls"] == {"scontrol": 2}
 
 
 def test_a_refused_job_ends_the_run_with_slurms_own_words(start_on_cluster: Start, tmp_path: Path) -> None:

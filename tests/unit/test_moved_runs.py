@@ -6,10 +6,10 @@ from unittest.mock import Mock
 
 import pytest
 
+from trainmark.launch.follow import RunJobs, follow_jobs
 from trainmark.launch.slurm.launcher import SlurmLauncher
 from trainmark.launch.slurm.queue import QueuedJob
 from trainmark.launch.slurm.submission import Submission, Task, read_submissions, write_submission
-from trainmark.launch.supervise import run_jobs
 from trainmark.plan.make import make_plan
 from trainmark.plan.resolve import parse_setting, resolve_config
 from trainmark.spec.files import write_json
@@ -38,7 +38,7 @@ def test_submissions_that_were_copied_along_with_a_folder_belong_to_the_original
     write_submission(original.folder, submission)
     shutil.copytree(original.folder.path, copy.folder.path)
     running = QueuedJob(QueueState("7_0", "RUNNING", "n1"), submission.comment)
-    monkeypatch.setattr("trainmark.launch.slurm.launcher.read_queue", lambda name: {"7_0": running})
+    monkeypatch.setattr("trainmark.launch.slurm.launcher.read_queue", lambda *names: {"7_0": running})
     assert SlurmLauncher().adopt([original]) == [original]
     assert SlurmLauncher().adopt([copy]) == []
     assert SlurmLauncher().queue(copy.folder) == {}
@@ -67,11 +67,11 @@ def test_a_resumed_folder_gets_scripts_for_its_present_place_but_not_for_jobs_un
     here = records(tmp_path / "here", 2)
     scripts_there = iter([SlurmLauncher().script(record) for record in there])
     write_jobs(here, lambda record: next(scripts_there))
-    launcher = Mock(wraps=SlurmLauncher(), poll_s=0, broken=None, outlives_us=True)
+    launcher = Mock(wraps=SlurmLauncher(), poll_s=0, broken={}, outlives_us=True, one_run_at_a_time=False)
     launcher.adopt = lambda waiting: waiting[:1]
     launcher.submit = lambda waiting: waiting
-    launcher.num_running, launcher.poll = lambda: 0, list
-    run_jobs(launcher, here, lambda: None)
+    launcher.num_running, launcher.take_ended = lambda folder: 0, lambda folder: []
+    assert list(follow_jobs(launcher, [RunJobs(launcher, here[0].folder, here, Mock())], Mock())) != []
     scripts = [record.folder.job_script(record.job.member).read_text() for record in here]
     assert [str(tmp_path / "here") in script for script in scripts] == [False, True]
     assert [str(tmp_path / "there") in script for script in scripts] == [True, False]

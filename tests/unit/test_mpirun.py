@@ -12,7 +12,7 @@ from tests.planned import planned_config
 from trainmark.launch.commands import shared_environment
 from trainmark.launch.mpi import ByMpirun, Mpirun, check_root, find_mpirun, hosts_of, mpirun_words
 from trainmark.machine.local_site import local_site
-from trainmark.pipeline import prepare
+from trainmark.pipeline import plan_run
 from trainmark.plan.mapping import map_members
 from trainmark.plan.resolve import parse_setting, resolve_config
 from trainmark.plan.scale import Scale
@@ -139,4 +139,4 @@ def test_a_dry_run_as_root_is_refused_as_the_run_would_be(monkeypatch: pytest.Mo
     monkeypatch.delenv("OMPI_ALLOW_RUN_AS_ROOT", raising=False)
     config = resolve_config([parse_setting("launch.launcher=mpi"), parse_setting("ensemble.members=1")])
     with pytest.raises(PlanError, match="OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 are set"):
-        prepare(config, local_site(), tmp_path, dry_run=True)
+        plan_run(config, local_site(), tmp_path, dry_run=True)

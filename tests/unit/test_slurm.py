@@ -220,7 +220,7 @@ def test_what_never_reached_slurm_was_no_try(tmp_path: Path, monkeypatch: pytest
     (record,) = records(CPU_SITE, 1, 1, path=str(tmp_path))
     record.new_attempt()
     write_submission(record.folder, Submission(1, (Task(0, 1),), is_array=True, job_id=None))
-    monkeypatch.setattr("trainmark.launch.slurm.launcher.read_queue", lambda name: {})  # Slurm has no such job
+    monkeypatch.setattr("trainmark.launch.slurm.launcher.read_queue", lambda *names: {})  # Slurm has no such job
     assert SlurmLauncher().adopt([record]) == []
     assert record.folder.num_attempts(0) == 0
     assert [each.gave_up for each in read_submissions(record.folder)] == [True]
@@ -243,7 +243,7 @@ def test_a_submission_whose_record_is_garbled_is_found_again_in_the_queue(
         if sent.is_array
         else "7|RUNNING|n2|submission-2-7e57|None\n"
     )
-    monkeypatch.setattr("trainmark.launch.slurm.launcher.read_queue", lambda name: parse_queue(text))
+    monkeypatch.setattr("trainmark.launch.slurm.launcher.read_queue", lambda *names: parse_queue(text))
     assert {member: job.state for member, job in SlurmLauncher().queue(folder).items()} == dict.fromkeys(
         range(3), "RUNNING"
     )
@@ -300,13 +300,14 @@ def test_a_submission_of_which_sbatch_names_no_job_is_looked_for_and_else_fails_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, printed: str, said: str
 ) -> None:
     (record,) = records(CPU_SITE, 1, 1, path=str(tmp_path))
-    answers(monkeypatch, sbatch=printed, squeue="")
+    answers(monkeypatch, sbatch=printed, squeue="", scontrol="")
     launcher = SlurmLauncher()
     assert launcher.submit([record]) == [record]
-    assert launcher.num_running() == 0
-    assert launcher.broken == (f"Slurm refused the job: sbatch named no job, but ended well. It printed: {said}")
+    assert launcher.num_running(record.folder) == 0
+    refusal = f"Slurm refused the job: sbatch named no job, but ended well. It printed: {said}"
+    assert launcher.broken == {record.folder: refusal}
     monkeypatch.setattr("trainmark.launch.slurm.launcher.token_hex", lambda length: "7e57")
-    answers(monkeypatch, sbatch=printed, squeue="31_0|PENDING||submission-2-7e57|None\n")
+    answers(monkeypatch, sbatch=printed, squeue="31_0|PENDING||submission-2-7e57|None\n", scontrol="")
     assert SlurmLauncher().submit([record]) == [record]
     assert read_submissions(record.folder)[1].job_id == "31"
 
@@ -315,11 +316,11 @@ def test_a_submission_that_slurm_did_not_hear_is_tried_again_less_and_less_often
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     jobs = records(CPU_SITE, 1, 1, path=str(tmp_path))
-    called = answers(monkeypatch, sbatch=SlurmUnreachableError("away"), squeue="")
+    called = answers(monkeypatch, sbatch=SlurmUnreachableError("away"), squeue="", scontrol="")
     launcher, waits = SlurmLauncher(), []
     for _ in range(12):
         assert launcher.submit(jobs) == []
-        assert launcher.poll() == []
+        launcher.look()
         waits.append(launcher.poll_s)
     assert (waits[0], waits[1], waits[-1]) == (0.75, 1.125, 15.0)
     assert called.count("sbatch") == 12

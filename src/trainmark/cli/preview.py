@@ -6,7 +6,7 @@ from dataclasses import asdict
 from rich.console import Console
 
 from trainmark.cli.output import print_json
-from trainmark.pipeline import Prepared, preview
+from trainmark.pipeline import PlannedRun, preview
 from trainmark.report.console import progress_console, result_console
 from trainmark.report.plan_text import estimate_lines, plan_line, plan_table
 from trainmark.spec.config_file import config_text
@@ -17,28 +17,28 @@ MOST_MEMBERS = 4
 MOST_MEMBERS_AS_JSON = 100
 
 
-def announce(prepared: Prepared) -> None:
+def announce(planned: PlannedRun) -> None:
     """The plan on standard error, before a run; if that is closed, the run is worth more than these lines."""
     with suppress(OSError, SystemExit):  # rich ends a program for that
-        say_plan(prepared, progress_console())
+        say_plan(planned, progress_console())
 
 
-def say_plan(prepared: Prepared, console: Console) -> None:
+def say_plan(planned: PlannedRun, console: Console) -> None:
     """The scale, what stays idle, and estimates of time and memory."""
-    plan = prepared.plan
-    advice = advise_on_idle(plan_figures(plan))
+    plan = planned.plan
+    advice = advise_on_idle(plan)
     idle = [] if advice is None else [f"! {advice}"]
-    for line in (plan_line(plan), *idle, *estimate_lines(prepared.estimate, prepared.config, plan)):
+    for line in (plan_line(plan), *idle, *estimate_lines(planned.estimate, planned.config, plan)):
         console.print(
             line, style="yellow" if line.startswith("!") else None, soft_wrap=True, markup=False, highlight=False
         )
 
 
-def print_preview(prepared: Prepared, *, as_json: bool) -> None:
+def print_preview(planned: PlannedRun, *, as_json: bool) -> None:
     """What a run would do; of a large ensemble, how much of it is left out."""
-    config, plan = prepared.config, prepared.plan
+    config, plan = planned.config, planned.plan
     most = MOST_MEMBERS_AS_JSON if as_json else MOST_MEMBERS
-    scripts, more = preview(prepared, most), max(0, plan.members - most)
+    scripts, more = preview(planned, most), max(0, plan.members - most)
     if as_json:
         mapping = [job_as_json(job) for job in plan.jobs[:MOST_MEMBERS_AS_JSON]]
         print_json(
@@ -47,12 +47,12 @@ def print_preview(prepared: Prepared, *, as_json: bool) -> None:
                 "plan": {**plan_figures(plan), "mapping": mapping},
                 "scripts": scripts,
                 "members_left_out": more,
-                "estimate": asdict(prepared.estimate),
+                "estimate": asdict(planned.estimate),
             }
         )
         return
     console = result_console()
-    say_plan(prepared, console)
+    say_plan(planned, console)
     console.print(plan_table(plan))
     console.print("\nconfig.toml", style="bold")
     if console.is_terminal:

@@ -74,15 +74,15 @@ def run(
         launch=_given(launcher=launcher),
     )
     place = read_site_file(site) if site else local_site()
-    prepared = pipeline.prepare(resolved, place, runs_dir, dry_run=dry_run)
+    planned = pipeline.plan_run(resolved, place, runs_dir, dry_run=dry_run)
     if dry_run:
-        print_preview(prepared, as_json=json)
+        print_preview(planned, as_json=json)
         return
     if preflight:
         look_before_run(resolved, place, runs_dir)
-    announce(prepared)
+    announce(planned)
     with watching() as watch:
-        result = pipeline.run(prepared, watch, say_making(), say_preparing())
+        result = pipeline.run(planned, watch, say_making(), say_preparing())
     end_with_result(result, (runs_dir / result.run_id).resolve(), as_json=json)
 
 

@@ -1,15 +1,15 @@
-"""Launcher: what every way of starting jobs can do."""
+"""Launcher: what every way of starting jobs can do, and how each records the end of one."""
 
-from collections.abc import Iterable
-from itertools import islice
-from typing import Protocol
+from typing import Any, Literal, Protocol
 
+from trainmark.machine.storage import write_from_reserve
 from trainmark.spec.config import RunConfig
 from trainmark.spec.errors import SchedulerError
+from trainmark.spec.files import write_json
 from trainmark.spec.job_record import JobRecord
 from trainmark.spec.plan import Plan
 from trainmark.spec.registries import LAUNCHERS
-from trainmark.spec.run_folder import RunFolder
+from trainmark.spec.run_folder import AttemptFolder, RunFolder
 from trainmark.spec.site import Site
 from trainmark.spec.status import QueueAnswer, QueueState
 from trainmark.spec.stored_run import read_stored
@@ -18,10 +18,11 @@ MOST_SUBMITTED = 1000  # members of which a preview shows what is submitted for 
 
 
 class Launcher(Protocol):
-    """Starts members' jobs somewhere and knows what has become of them."""
+    """Starts the jobs of one or more runs somewhere and knows what has become of them."""
 
-    broken: str | None  # why no further job can be started, if so
+    broken: dict[RunFolder, str]  # runs of which no further job can be started, and why
     outlives_us: bool  # whether jobs go on when this process ends
+    one_run_at_a_time: bool  # whether runs would disturb each other: they share this machine, and no scheduler
 
     @property
     def poll_s(self) -> float:
@@ -45,27 +46,31 @@ class Launcher(Protocol):
         ...
 
     def adopt(self, records: list[JobRecord]) -> list[JobRecord]:
-        """Those jobs that are under way already, started by a process before this one; they are ours now."""
+        """Those jobs, of any runs, that an earlier process started and that are still under way; they are ours now."""
         ...
 
     def submit(self, waiting: list[JobRecord]) -> list[JobRecord]:
-        """Those jobs of `waiting` that are on their way now, each as a new attempt; the others have to wait."""
+        """Those jobs of one run's `waiting` that are submitted now, each as a new attempt; the others have to wait."""
         ...
 
-    def poll(self) -> list[JobRecord]:
-        """The jobs that have ended since the last look; their ends are recorded."""
+    def look(self) -> None:
+        """Asks the scheduler, if there is one, once for the jobs of all runs."""
         ...
 
-    def seen(self) -> dict[int, QueueState]:
-        """Where the jobs of members were at the last look, if there is a scheduler."""
+    def take_ended(self, folder: RunFolder) -> list[JobRecord]:
+        """The jobs of a run that have ended by the last look; their ends are recorded."""
         ...
 
-    def num_running(self) -> int:
-        """Jobs that were submitted and have not ended."""
+    def seen(self, folder: RunFolder) -> dict[int, QueueState]:
+        """Where the jobs of a run's members were at the last look, if there is a scheduler."""
         ...
 
-    def cancel(self) -> None:
-        """No job runs any more; their ends are recorded as stopped."""
+    def num_running(self, folder: RunFolder) -> int:
+        """Jobs of a run that were submitted and have not ended."""
+        ...
+
+    def cancel(self, folder: RunFolder) -> None:
+        """No job of the run goes on; their ends are recorded as stopped."""
         ...
 
     def queue(self, folder: RunFolder) -> dict[int, QueueState]:
@@ -74,6 +79,17 @@ class Launcher(Protocol):
         Raises SchedulerError if there is a scheduler and it does not answer.
         """
         ...
+
+
+End = Literal["finished", "failed", "stopped"]
+
+
+def record_end(record: JobRecord, attempt: AttemptFolder, state: End, reason: str | None, **facts: Any) -> None:
+    """exit.json says how the attempt ended, on a full disk too; what follows the completion record fails no member."""
+    if attempt.done.exists():
+        state, reason = "finished", None
+    data = {"state": state, "reason": reason, **facts}
+    write_from_reserve(record.folder.reserve("exit"), lambda: write_json(attempt.exit, data))
 
 
 def ask_queue(folder: RunFolder) -> QueueAnswer:
@@ -85,11 +101,9 @@ def ask_queue(folder: RunFolder) -> QueueAnswer:
         return QueueAnswer(None, str(error))
 
 
-def preview_scripts(launcher: Launcher, records: Iterable[JobRecord], most_members: int) -> dict[str, str]:
+def preview_scripts(launcher: Launcher, records: list[JobRecord], most_members: int) -> dict[str, str]:
     """What would be submitted and the scripts of the first members, by file name; of many members no more is made."""
-    records = iter(records)
-    first = list(islice(records, max(MOST_SUBMITTED, most_members)))
-    if first[0].config.launch.allocation == "one":  # one script holds them all
-        first += records
+    is_one_script = records[0].config.launch.allocation == "one"
+    first = records if is_one_script else records[: max(MOST_SUBMITTED, most_members)]
     scripts = {each.folder.name_of(each.folder.job_script(each.job.member)): each for each in first[:most_members]}
     return launcher.batch_scripts(first) | {name: launcher.script(record) for name, record in scripts.items()}

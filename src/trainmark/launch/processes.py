@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from trainmark.launch.launcher import End, record_end
 from trainmark.launch.start_barrier import is_ready, tell_start
-from trainmark.launch.supervise import End, record_end
 from trainmark.spec.config import RunConfig
 from trainmark.spec.failures import DISK_FULL
 from trainmark.spec.job_record import JobRecord
@@ -32,7 +32,7 @@ class Starter(Protocol):
     """Knows the programs of a member, and what their ends mean."""
 
     def check(self, config: RunConfig, plan: Plan, site: Site) -> None:
-        """Nothing, or an error if the plan cannot be started here."""
+        """Raises if the plan cannot be started here."""
         ...
 
     def script(self, record: JobRecord) -> str:
@@ -59,7 +59,7 @@ class Starter(Protocol):
 GRACE_S = 3.0  # between SIGTERM and SIGKILL, and for programs to end by themselves when one of their ranks has failed
 
 
-@dataclass
+@dataclass(eq=False)
 class _Running:
     """A member's processes."""
 
@@ -82,9 +82,10 @@ class ProcessLauncher:
 
     poll_s = 0.05
     outlives_us = False
+    one_run_at_a_time = True  # another run on the same cores, caches or memory would change what is measured
 
     def __init__(self, starter: Starter) -> None:
-        self.broken: str | None = None
+        self.broken: dict[RunFolder, str] = {}
         self._starter = starter
         self._running: list[_Running] = []
         self._batch = 0
@@ -95,7 +96,7 @@ class ProcessLauncher:
         self._starter.check(config, plan, site)
 
     def reach(self) -> None:
-        """Nothing: this machine is here."""
+        """No-op: this machine is here."""
 
     def script(self, record: JobRecord) -> str:
         """A script that trains the member by hand, as attempt 1, without waiting for other members."""
@@ -114,13 +115,13 @@ class ProcessLauncher:
         if not self._may_have_room:
             return []
         self._may_have_room = False
-        busy = {running.record.job.lane for running in self._running}
+        busy = {_lane(running.record) for running in self._running}
         return [record for record in waiting if self._start(record, busy)]
 
-    def _start(self, record: JobRecord, busy: set[int]) -> bool:
-        if record.job.lane in busy:
+    def _start(self, record: JobRecord, busy: set[tuple[RunFolder, int]]) -> bool:
+        if _lane(record) in busy:
             return False
-        busy.add(record.job.lane)
+        busy.add(_lane(record))
         number, attempt = record.new_attempt()
         running = _Running(record, attempt, self._batch, self._starter.commands(record, number, attempt))
         self._running.append(running)
@@ -128,29 +129,34 @@ class ProcessLauncher:
             running.processes.append(_open(command))
         return True
 
-    def poll(self) -> list[JobRecord]:
-        """The members that ended, those of which a rank failed among them; each batch that is ready is started."""
+    def look(self) -> None:
+        """Closes the batch: members that are submitted from now on start together without those before."""
         self._batch += 1
-        before = [running.record for running in self._running]
-        for running in list(self._running):
-            codes = running.exit_codes()
-            if any(code not in (None, 0) for code in codes) or self._goes_on_in_vain(running):
-                self._end(running, "failed")
-            elif None not in codes:
-                self._end(running, "finished")
-        self._start_together()
-        still = [running.record for running in self._running]
-        return [record for record in before if record not in still]
 
-    def _goes_on_in_vain(self, running: _Running) -> bool:
-        """Whether a rank has failed a while ago, and yet the processes have not ended."""
+    def take_ended(self, folder: RunFolder) -> list[JobRecord]:
+        """The members that ended, those of which a rank failed among them; each batch that is ready is started."""
+        ended = []
+        for running in self._of(folder):
+            codes = running.exit_codes()
+            has_failed = any(code not in (None, 0) for code in codes) or self._hangs_after_failure(running)
+            if has_failed or None not in codes:
+                self._end(running, "failed" if has_failed else "finished")
+                ended.append(running.record)
+        self._start_together(folder)
+        return ended
+
+    def _of(self, folder: RunFolder) -> list[_Running]:
+        return [running for running in self._running if running.record.folder == folder]
+
+    def _hangs_after_failure(self, running: _Running) -> bool:
+        """Whether a rank failed a while ago, and yet the processes have not ended."""
         if running.failed_since is None and self._starter.has_failed(running.attempt):
             running.failed_since = time.monotonic()
         return running.failed_since is not None and time.monotonic() - running.failed_since > GRACE_S
 
-    def _start_together(self) -> None:
+    def _start_together(self, folder: RunFolder) -> None:
         """Every batch of members whose ranks are all ready has its start time."""
-        waiting = [running for running in self._running if not running.started]
+        waiting = [running for running in self._of(folder) if not running.started]
         for batch in {running.batch for running in waiting}:
             together = [running for running in waiting if running.batch == batch]
             if all(is_ready(running.attempt, len(running.record.job.ranks)) for running in together):
@@ -159,30 +165,33 @@ class ProcessLauncher:
                 for running in together:
                     running.started = True
 
-    def seen(self) -> dict[int, QueueState]:
-        """Nothing: there is no scheduler."""
+    def seen(self, folder: RunFolder) -> dict[int, QueueState]:
+        """Empty: there is no scheduler."""
         return {}
 
-    def num_running(self) -> int:
+    def num_running(self, folder: RunFolder) -> int:
         """Members whose processes run."""
-        return len(self._running)
+        return len(self._of(folder))
 
-    def cancel(self) -> None:
-        """All processes have ended, SIGTERM first, SIGKILL after a grace; each member's end is recorded."""
-        for running in self._running:
+    def cancel(self, folder: RunFolder) -> None:
+        """The run's processes have ended, SIGTERM first, SIGKILL after a grace; each member's end is recorded."""
+        stopped = self._of(folder)
+        for running in stopped:
             running.ending = running.ending or "stopped"
-        _stop_all([process for running in self._running for process in running.processes])
+        _stop_all([process for running in stopped for process in running.processes])
         failure: OSError | None = None
-        for running in list(self._running):
+        for running in stopped:
             try:
                 self._record_end(running)
             except OSError as error:  # one record that cannot be written must not cost the others theirs
                 failure = error
+        self._running = [running for running in self._running if running not in stopped]
+        self._may_have_room = True
         if failure is not None:
             raise failure
 
     def queue(self, folder: RunFolder) -> dict[int, QueueState]:
-        """Nothing: there is no queue but our own."""
+        """Empty: there is no queue but our own."""
         return {}
 
     def _end(self, running: _Running, state: End) -> None:
@@ -199,12 +208,16 @@ class ProcessLauncher:
             reason = "stopped with the run"
         codes = running.exit_codes()
         if DISK_FULL in codes:
-            self.broken = "the disk is full"
+            self.broken[running.record.folder] = "the disk is full"
         assert running.ending is not None
         named = {command.name: code for command, code in zip(running.commands, codes, strict=False)}
         record_end(running.record, running.attempt, running.ending, reason, exit_codes=named)
         self._running.remove(running)
         self._may_have_room = True
+
+
+def _lane(record: JobRecord) -> tuple[RunFolder, int]:
+    return record.folder, record.job.lane
 
 
 def _open(command: ProcessCommand) -> subprocess.Popen[bytes]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
 
 from trainmark.report.progress_table import progress_line, progress_table
@@ -40,21 +40,23 @@ def making(
 # Looking costs time on the very cores that are being measured, so it is done seldom once members train.
 LOOK_S = 1.0
 LINES_S = 10.0
+ENDED = ("finished", "failed", "stopped")
 
 Read = Callable[[], list[MemberProgress]]
 
 
 class LiveProgress:
-    """Called at every poll of the launcher; shows something only when it is time to."""
+    """Called at every look at each run; shows something only when it is time to."""
 
     def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
         self._console = console
         self._clock = clock
         self._live: Live | None = None
         self._started = clock()
-        self._next: float | None = None
-        self._last_line = ""
-        self._last_line_s = -math.inf
+        self._next: dict[RunFolder, float] = {}
+        self._members: dict[RunFolder, list[MemberProgress]] = {}
+        self._last_line: dict[RunFolder, tuple[str, float]] = {}
+        self._is_silent = False
 
     def __enter__(self) -> "LiveProgress":
         return self
@@ -66,34 +68,45 @@ class LiveProgress:
             self._live.stop()
 
     def __call__(self, folder: RunFolder, read: Read) -> None:
-        """Shows the members, if the last time is long enough ago."""
+        """Shows the run's members, if the last time is long enough ago."""
         now = self._clock()
-        if self._next is not None and now < self._next:
+        if self._is_silent or now < self._next.get(folder, -math.inf):
             return
         try:
-            if self._next is None:
+            if folder not in self._next:
                 self._console.print(f"run {folder.run_id} in {folder.path}", soft_wrap=True, highlight=False)
-            self._show(now, read())
+            self._members[folder] = read()
+            self._show(now, folder)
         except (OSError, SystemExit):
             # The reader is gone (rich ends a program for that); a run is worth more than its progress lines.
-            self._next = math.inf
+            self._is_silent = True
 
-    def _show(self, now: float, members: list[MemberProgress]) -> None:
+    def _show(self, now: float, folder: RunFolder) -> None:
+        members = self._members[folder]
+        shown = [each for each, of_run in self._members.items() if each == folder or not _have_ended(of_run)]
         if self._console.is_terminal:
-            self._next = now + LOOK_S
-            self._show_table(members)
+            self._next[folder] = now + LOOK_S
+            self._show_tables(shown)
             return
-        self._next = now + (LOOK_S if _are_starting(members) else LINES_S)
-        line = progress_line(members)
-        if line != self._last_line or now - self._last_line_s >= LINES_S:
-            self._last_line, self._last_line_s = line, now
+        self._next[folder] = now + (LOOK_S if _are_starting(members) else LINES_S)
+        line = progress_line(members) if len(shown) == 1 else f"{folder.run_id}: {progress_line(members)}"
+        last_line, last_s = self._last_line.get(folder, ("", -math.inf))
+        if line != last_line or now - last_s >= LINES_S:
+            self._last_line[folder] = line, now
             self._console.print(f"[{now - self._started:5.0f} s] {line}", soft_wrap=True, markup=False)
 
-    def _show_table(self, members: list[MemberProgress]) -> None:
+    def _show_tables(self, folders: list[RunFolder]) -> None:
         if self._live is None:
             self._live = Live(console=self._console, auto_refresh=False, transient=True)
             self._live.start()
-        self._live.update(progress_table(members, most_rows=max(1, self._console.height - 4)), refresh=True)
+        most_rows = max(1, self._console.height // len(folders) - 4)
+        tables = [progress_table(self._members[folder], most_rows=most_rows) for folder in folders]
+        named = [part for folder, table in zip(folders, tables, strict=True) for part in (folder.run_id, table)]
+        self._live.update(Group(*named) if len(folders) > 1 else tables[0], refresh=True)
+
+
+def _have_ended(members: list[MemberProgress]) -> bool:
+    return all(member.state in ENDED for member in members)
 
 
 def _are_starting(members: list[MemberProgress]) -> bool:

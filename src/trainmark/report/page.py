@@ -11,7 +11,7 @@ from jinja2 import Environment, StrictUndefined
 from trainmark.report.plots import Plot, RankEvents, or_reason, plots_of
 from trainmark.report.result_table import ROWS, interval_of, note_of, scale_of, state_of, training_of
 from trainmark.report.utilisation import TITLE, NodeSeries, utilisation_plot
-from trainmark.spec.plan import describe_slots
+from trainmark.spec.plan import describe_slots, plan_figures
 from trainmark.spec.result import MemberResult, Metric, Result
 from trainmark.spec.units import show_value, with_prefix
 
@@ -70,8 +70,8 @@ def run_section(result: Result, events: RankEvents, usage: NodeSeries) -> RunSec
         operators=operators,
         operators_caption=f"{model}, {convention} convention: FLOP per sample in one training step.",
         records={
-            "Configuration": list(flat_rows(result.config)),
-            "Plan": list(flat_rows({key: value for key, value in result.plan.items() if key != "mapping"})),
+            "Configuration": list(flat_rows(result.config.model_dump(exclude_none=True))),
+            "Plan": list(flat_rows(plan_figures(result.plan))),
             "Machine": list(flat_rows(result.machine)),
             "Engine": list(flat_rows(result.engine)),
             "Software": list(flat_rows(result.software)),

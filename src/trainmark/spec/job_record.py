@@ -7,7 +7,7 @@ from pathlib import Path
 from trainmark.spec.config import RunConfig
 from trainmark.spec.config_file import read_site
 from trainmark.spec.files import as_json, read_json
-from trainmark.spec.plan import Job, job_as_json, job_from_json
+from trainmark.spec.plan import Job, Plan, job_as_json, job_from_json
 from trainmark.spec.run_folder import AttemptFolder, RunFolder
 from trainmark.spec.site import NodeGroup, Site
 
@@ -20,6 +20,11 @@ class JobRecord:
     config: RunConfig
     site: Site
     job: Job
+
+    @property
+    def key(self) -> tuple[RunFolder, int]:
+        """Tells jobs of several runs apart: members of different runs have the same numbers."""
+        return self.folder, self.job.member
 
     @property
     def group(self) -> NodeGroup:
@@ -37,6 +42,11 @@ class JobRecord:
         """Whether the newest try has left its completion record."""
         attempts = self.folder.num_attempts(self.job.member)
         return attempts > 0 and self.folder.attempt(self.job.member, attempts).done.exists()
+
+
+def job_records(folder: RunFolder, config: RunConfig, plan: Plan, site: Site) -> list[JobRecord]:
+    """The jobs of all members of a run."""
+    return [JobRecord(folder, config, site, job) for job in plan.jobs]
 
 
 def write_jobs(records: list[JobRecord], script: Callable[[JobRecord], str]) -> None:

@@ -1,16 +1,18 @@
 """Starts members as jobs of Slurm, which go on without this process, and follows them by one look at the queue."""
 
 import time
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from itertools import chain
 from secrets import token_hex
 
+from trainmark.launch.launcher import record_end
 from trainmark.launch.slurm.queue import QueuedJob, find_job, reach_slurm, read_queue, submit
-from trainmark.launch.slurm.request import check_shapes, check_time_limit, shape_of_member
+from trainmark.launch.slurm.request import alike, check_shapes, check_time_limit
 from trainmark.launch.slurm.script import job_name, member_script, preview, submission_script
 from trainmark.launch.slurm.submission import Submission, Task, read_submissions, write_submission
 from trainmark.launch.slurm.underway import Underway, explain_end
-from trainmark.launch.supervise import End, record_end
 from trainmark.machine.slurm.programs import (
     SlurmRefusedError,
     SlurmSilentError,
@@ -34,15 +36,17 @@ class SlurmLauncher:
     """Starts members as jobs of Slurm, which go on without this process, and follows them by one look at the queue."""
 
     outlives_us = True
+    one_run_at_a_time = False  # Slurm keeps jobs apart
 
     def __init__(self) -> None:
-        self.broken: str | None = None
-        self._underway: list[Underway] = []
-        self._unsent: tuple[Submission, list[JobRecord]] | None = None
+        self.broken: dict[RunFolder, str] = {}
+        self._underway: dict[RunFolder, list[Underway]] = {}
+        self._unsent: dict[RunFolder, tuple[Submission, list[JobRecord]]] = {}
         self._wait_s = FIRST_POLL_S
         self._longest_wait_s = 15.0
+        self._queue: dict[str, QueuedJob] | None = None  # as of the last look; None where Slurm was silent
         self._last_states: dict[str, str] = {}
-        self._most_in_array = 1
+        self._most_in_array: int | None = None
         self._silence: str | None = None  # why Slurm said nothing when last asked
 
     @property
@@ -51,13 +55,12 @@ class SlurmLauncher:
         return self._wait_s
 
     def check(self, config: RunConfig, plan: Plan, site: Site) -> None:
-        """An error if Slurm could not be asked for the plan's members; Slurm itself is not asked."""
+        """Raises if Slurm could not be asked for the plan's members; Slurm itself is not asked."""
         check_shapes(plan, site, one_allocation=config.launch.allocation == "one")
         check_time_limit(config.launch.time_limit_minutes or site.slurm.time_limit_minutes, site.slurm)
-        self._longest_wait_s = site.slurm.poll_s
 
     def reach(self) -> None:
-        """An error if Slurm does not answer."""
+        """Raises if Slurm does not answer."""
         self._most_in_array = reach_slurm()
 
     def script(self, record: JobRecord) -> str:
@@ -68,24 +71,34 @@ class SlurmLauncher:
         """One array for each kind of job that can be queued at once, or one allocation."""
         if _in_one_allocation(records):
             return dict([preview(records, 1, is_array=False)])
-        parts = _alike(records[: records[0].site.slurm.max_queued])
+        parts = alike(records[: records[0].site.slurm.max_queued])
         return dict(preview(part, number, is_array=True) for number, part in enumerate(parts, start=1))
 
     def submit(self, waiting: list[JobRecord]) -> list[JobRecord]:
-        """As many as the site lets us queue: alike ones in one array, or all in one allocation."""
-        if self._unsent is not None:
-            _, records = self._unsent
-            return records if self._send(*self._unsent) else []
+        """As many as the site lets us queue, over all runs: alike ones in one array, or all in one allocation."""
+        folder, slurm = waiting[0].folder, waiting[0].site.slurm
+        self._longest_wait_s = slurm.poll_s
+        if folder in self._unsent:
+            _, records = self._unsent[folder]
+            return records if self._send(*self._unsent[folder]) else []
+        room = max(0, slurm.max_queued - len({each.job_id for each in self._all_underway()}))
         if _in_one_allocation(waiting):
-            return self._submit(waiting, is_array=False) if not self._underway else []
-        room = waiting[0].site.slurm.max_queued - len(self._underway)
+            return self._submit(waiting, is_array=False) if room and not self.num_running(folder) else []
         submitted: list[JobRecord] = []
-        for part in _alike(waiting[: max(0, room)]):
-            for chunk in _chunks(part, self._most_in_array):
-                submitted += self._submit(chunk, is_array=True)
-                if self._unsent is not None or self.broken:
-                    return submitted
+        for chunk in self._chunks(waiting[:room]):
+            submitted += self._submit(chunk, is_array=True)
+            if folder in self._unsent or folder in self.broken:
+                break
         return submitted
+
+    def _chunks(self, records: list[JobRecord]) -> list[list[JobRecord]]:
+        """Records that can be one array: alike ones, as many as Slurm takes; none where Slurm does not answer."""
+        try:
+            size = self._most_in_array = self._most_in_array or reach_slurm()
+        except SlurmUnreachableError:
+            self._wait_longer()
+            return []
+        return [part[start : start + size] for part in alike(records) for start in range(0, len(part), size)]
 
     def _submit(self, records: list[JobRecord], *, is_array: bool) -> list[JobRecord]:
         """The records, if they are on their way; the submission is recorded before Slurm hears of it."""
@@ -102,17 +115,17 @@ class SlurmLauncher:
         folder = records[0].folder
         try:
             # An answer that was lost on its way back must not start the members twice.
-            job_id = _find_submitted(folder, submission) if self._unsent is not None else None
+            job_id = _find_submitted(folder, submission) if folder in self._unsent else None
             job_id = job_id or _sbatch(folder, submission)
         except SlurmUnreachableError:
-            self._unsent = (submission, records)
+            self._unsent[folder] = (submission, records)
             self._wait_longer()
             return False
         except SlurmRefusedError as error:
-            self._unsent = None
+            self._unsent.pop(folder, None)
             self._give_up(submission, records, str(error))
             return True
-        self._unsent = None
+        self._unsent.pop(folder, None)
         taken = submission.with_job(job_id)
         write_submission(folder, taken)
         self._follow(taken, records)
@@ -120,38 +133,49 @@ class SlurmLauncher:
         return True
 
     def _give_up(self, submission: Submission, records: list[JobRecord], why: str) -> None:
-        self.broken = f"Slurm refused the job: {why}"
-        write_submission(records[0].folder, replace(submission, gave_up=True))
+        folder = records[0].folder
+        self.broken[folder] = f"Slurm refused the job: {why}"
+        write_submission(folder, replace(submission, gave_up=True))
         for record, task in zip(records, submission.tasks, strict=True):
-            attempt = record.folder.attempt(task.member, task.attempt)
-            record_end(record, attempt, "failed", self.broken)
+            record_end(record, folder.attempt(task.member, task.attempt), "failed", self.broken[folder])
 
     def _follow(self, submission: Submission, records: list[JobRecord]) -> None:
         by_member = {record.job.member: record for record in records}
         for task in submission.tasks:
-            if task.member in by_member:
-                record = by_member[task.member]
+            if record := by_member.get(task.member):
                 attempt = record.folder.attempt(task.member, task.attempt)
-                self._underway.append(Underway(record, attempt, submission.job_of(task) or ""))
+                job = Underway(record, attempt, submission.job_of(task) or "")
+                self._underway.setdefault(record.folder, []).append(job)
 
     def adopt(self, records: list[JobRecord]) -> list[JobRecord]:
         """Members whose newest attempt waits or runs in Slurm; the ends of others are recorded first."""
-        if not records:
-            return []
-        folder = records[0].folder
+        runs: dict[RunFolder, list[JobRecord]] = {}
+        for record in records:
+            runs.setdefault(record.folder, []).append(record)
+        for folder, of_run in runs.items():
+            self._longest_wait_s = of_run[0].site.slurm.poll_s
+            self._follow_submitted(folder, of_run)
+        while self._has_unknown(runs):
+            self.look()
+            for folder in runs:
+                self.take_ended(folder)
+            if self._silence is not None:  # who has just called us is there to hear it, and can try again
+                raise SlurmUnreachableError(f"What became of the run's jobs cannot be known: {self._silence}")
+            if self._has_unknown(runs):
+                time.sleep(FIRST_POLL_S)
+        return [each.record for folder in runs for each in self._underway.get(folder, [])]
+
+    def _has_unknown(self, folders: Iterable[RunFolder]) -> bool:
+        return any(not each.is_known_to_go_on for folder in folders for each in self._underway.get(folder, []))
+
+    def _follow_submitted(self, folder: RunFolder, records: list[JobRecord]) -> None:
+        """Jobs of earlier submissions, whose members' newest attempts have not been seen to end, are under way."""
         submissions = [self._known(folder, each) for each in read_submissions(folder) if not each.gave_up]
         newest = {record.job.member: folder.num_attempts(record.job.member) for record in records}
         for submission in submissions:
             current = [r for r in records if Task(r.job.member, newest[r.job.member]) in submission.tasks]
             open_ones = [r for r in current if not folder.attempt(r.job.member, newest[r.job.member]).exit.exists()]
             self._follow(submission, [record for record in open_ones if not record.is_finished()])
-        while any(not each.is_known_to_go_on for each in self._underway):
-            self.poll()
-            if self._silence is not None:  # who has just called us is there to hear it, and can try again
-                raise SlurmUnreachableError(f"What became of the run's jobs cannot be known: {self._silence}")
-            if any(not each.is_known_to_go_on for each in self._underway):
-                time.sleep(FIRST_POLL_S)
-        return [each.record for each in self._underway]
 
     def _known(self, folder: RunFolder, submission: Submission) -> Submission:
         """The submission with its job's number, if Slurm has one; else it never reached Slurm."""
@@ -165,32 +189,35 @@ class SlurmLauncher:
         write_submission(folder, known)
         return known
 
-    def poll(self) -> list[JobRecord]:
-        """The members that ended, by their own records or by Slurm's word; one look at the queue for all."""
-        if not self._underway:
-            return []
+    def look(self) -> None:
+        """One call of squeue for the jobs of all runs."""
+        names = sorted({job_name(folder) for folder, jobs in self._underway.items() if jobs})
+        if not names:
+            return
         try:
-            queue = read_queue(job_name(self._underway[0].record.folder))
-            self._silence = None
+            self._queue, self._silence = read_queue(*names), None
         except (SlurmUnreachableError, SlurmRefusedError) as error:  # it restarts; members may end meanwhile
-            queue, self._silence = None, str(error)
-        ended = []
-        for each in list(self._underway):
-            each.look(queue)
-            if each.has_ended():
-                self._end(each)
-                ended.append(each.record)
-        self._back_off(queue, bool(ended))
-        return ended
-
-    def _back_off(self, queue: dict[str, QueuedJob] | None, something_ended: bool) -> None:
-        states = {number: job.state.state for number, job in queue.items()} if queue is not None else {}
-        is_news = something_ended or (queue is not None and states != self._last_states)
-        self._last_states = states if queue is not None else self._last_states
-        if is_news:
+            self._queue, self._silence = None, str(error)
+        states = self._last_states
+        if self._queue is not None:
+            states = {number: job.state.state for number, job in self._queue.items()}
+        if states != self._last_states:
             self._wait_s = FIRST_POLL_S
         else:
             self._wait_longer()
+        self._last_states = states
+
+    def take_ended(self, folder: RunFolder) -> list[JobRecord]:
+        """The members of a run that ended, by their own records or by what Slurm said at the last look."""
+        ended = []
+        for each in list(self._underway.get(folder, [])):
+            each.look(self._queue)
+            if each.has_ended():
+                self._end(each)
+                ended.append(each.record)
+        if ended:
+            self._wait_s = FIRST_POLL_S
+        return ended
 
     def _wait_longer(self) -> None:
         self._wait_s = min(self._longest_wait_s, self._wait_s * BACK_OFF)
@@ -201,30 +228,33 @@ class SlurmLauncher:
         if each.state is not None:
             facts |= {"slurm_state": each.state.state, "nodes": each.state.nodes}
         record_end(each.record, each.attempt, state, reason, **facts)
-        self._underway.remove(each)
+        self._underway[each.record.folder].remove(each)
 
-    def seen(self) -> dict[int, QueueState]:
-        """The state of each job under way, as Slurm last reported it."""
-        return {each.record.job.member: each.state for each in self._underway if each.state is not None}
+    def _all_underway(self) -> Iterator[Underway]:
+        return chain.from_iterable(self._underway.values())
 
-    def num_running(self) -> int:
-        """Members that wait or run in Slurm."""
-        return len(self._underway)
+    def seen(self, folder: RunFolder) -> dict[int, QueueState]:
+        """The state of each job of the run under way, as Slurm last reported it."""
+        jobs = self._underway.get(folder, [])
+        return {each.record.job.member: each.state for each in jobs if each.state is not None}
 
-    def cancel(self) -> None:
-        """All jobs are cancelled and have ended; the ends are recorded."""
-        jobs = sorted({each.job_id for each in self._underway})
+    def num_running(self, folder: RunFolder) -> int:
+        """Members of the run that wait or run in Slurm."""
+        return len(self._underway.get(folder, []))
+
+    def cancel(self, folder: RunFolder) -> None:
+        """All jobs of the run are cancelled and have ended; the ends are recorded."""
+        jobs = sorted({each.job_id for each in self._underway.get(folder, [])})
         if not jobs:
             return
         call("scancel", "--quiet", *jobs)
         deadline = time.monotonic() + CANCEL_PATIENCE_S
-        while self._underway and time.monotonic() < deadline:
-            self.poll()
+        while self.num_running(folder) and time.monotonic() < deadline:
+            self.look()
+            self.take_ended(folder)
             time.sleep(FIRST_POLL_S)
-        for each in list(self._underway):
-            stopped: End = "stopped"
-            record_end(each.record, each.attempt, stopped, "cancelled; Slurm has not ended the job yet")
-            self._underway.remove(each)
+        for each in self._underway.pop(folder):
+            record_end(each.record, each.attempt, "stopped", "cancelled; Slurm has not ended the job yet")
 
     def queue(self, folder: RunFolder) -> dict[int, QueueState]:
         """The newest job of each member, as Slurm sees it now."""
@@ -260,15 +290,3 @@ def _number_of(submission: Submission, jobs: dict[str, QueuedJob]) -> str | None
 
 def _in_one_allocation(records: list[JobRecord]) -> bool:
     return bool(records) and records[0].config.launch.allocation == "one"
-
-
-def _alike(records: list[JobRecord]) -> list[list[JobRecord]]:
-    """Records that can be tasks of one array: of one group of nodes and one shape."""
-    parts: dict[object, list[JobRecord]] = {}
-    for record in records:
-        parts.setdefault((record.group.node_names[0], shape_of_member(record)), []).append(record)
-    return list(parts.values())
-
-
-def _chunks(records: list[JobRecord], size: int) -> list[list[JobRecord]]:
-    return [records[start : start + size] for start in range(0, len(records), size)]

@@ -1,4 +1,4 @@
-"""What Slurm says of a run's jobs: all of them in one call, and the last word on one that is gone."""
+"""What Slurm says of the jobs of runs: all of them in one call, and the last word on one that is gone."""
 
 import re
 from pathlib import Path
@@ -37,9 +37,10 @@ def submit(output: Path, script: Path) -> str:
     raise SlurmSilentError(f"sbatch named no job, but ended well. It printed: {in_one_line(answer) or 'nothing'}")
 
 
-def read_queue(job_name: str) -> dict[str, QueuedJob]:
-    """Every job of that name which Slurm remembers, tasks of arrays one by one, by their numbers."""
-    text = call("squeue", "--noheader", "--array", "--states=all", f"--name={job_name}", f"--format={QUEUE_FORMAT}")
+def read_queue(*job_names: str) -> dict[str, QueuedJob]:
+    """Every job of these names which Slurm remembers, by one call; tasks of arrays one by one, by their numbers."""
+    names = ",".join(job_names)
+    text = call("squeue", "--noheader", "--array", "--states=all", f"--name={names}", f"--format={QUEUE_FORMAT}")
     return parse_queue(text)
 
 

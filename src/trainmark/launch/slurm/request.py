@@ -28,6 +28,14 @@ def shape_of_member(record: JobRecord) -> JobShape:
     return shape._replace(has_whole_nodes=shape.has_whole_nodes or record.site.slurm.binding == "plan")
 
 
+def alike(records: list[JobRecord]) -> list[list[JobRecord]]:
+    """The records in parts that can each be one array: of one group of nodes and one shape."""
+    parts: dict[object, list[JobRecord]] = {}
+    for record in records:
+        parts.setdefault((record.group.node_names[0], shape_of_member(record)), []).append(record)
+    return list(parts.values())
+
+
 def shape_of_all(records: list[JobRecord]) -> JobShape:
     """What all members need who train side by side: each lane once."""
     lanes = {record.job.lane: record.job.ranks for record in records}
@@ -49,7 +57,7 @@ def _shape(ranks: tuple[Rank, ...], group: NodeGroup) -> JobShape:
 
 
 def check_shapes(plan: Plan, site: Site, *, one_allocation: bool) -> None:
-    """Nothing, or an error about what Slurm could not be asked for."""
+    """Raises if the plan needs what Slurm could not be asked for."""
     for group in site.groups:
         if len({len(slot.cores) for slot in group.slots}) > 1:
             raise PlanError(

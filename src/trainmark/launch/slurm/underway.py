@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trainmark.launch.blame import SIGNALLED, explain_srun, has_begun, lines_with_words
+from trainmark.launch.launcher import End
 from trainmark.launch.slurm.queue import QueuedJob, find_job, last_word
 from trainmark.launch.slurm.start import explain_setup
-from trainmark.launch.supervise import End
 from trainmark.machine.slurm.programs import SlurmUnreachableError
 from trainmark.machine.storage import DELAY_S, refresh_nfs_cache
 from trainmark.spec.failures import DISK_FULL, STOPPED, explain_exit
@@ -97,7 +97,7 @@ NEIGHBOURS_S = 10.0
 KERNELS = 16
 
 
-@dataclass
+@dataclass(eq=False)
 class Underway:
     """One job, and what was last seen of it."""
 
