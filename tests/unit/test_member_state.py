@@ -11,7 +11,7 @@ from trainmark.collect.progress import read_progress
 from trainmark.pipeline import write_run
 from trainmark.plan.make import make_plan
 from trainmark.plan.resolve import parse_setting, resolve_config
-from trainmark.spec.run_folder import AttemptFolder, RunFolder
+from trainmark.spec.run_folder import AttemptFolder, Places, RunFolder
 from trainmark.spec.site import NodeGroup, Site, Slot
 from trainmark.spec.status import QueueAnswer, QueueState
 
@@ -23,7 +23,7 @@ SETTINGS = ("launch.launcher=slurm", "data.num_train=100", "data.num_eval=10", "
 def staged(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     """A run on Slurm of one member, whose first attempt has started to train."""
     config, plan = make_plan(resolve_config([parse_setting(text) for text in SETTINGS]), SITE)
-    folder = write_run(config, plan, SITE, tmp_path_factory.mktemp("runs"))
+    folder = write_run(config, plan, SITE, Places.of(tmp_path_factory.mktemp("runs")))
     attempt = folder.attempt(0, 1)
     attempt.path.mkdir(parents=True)
     attempt.events.mkdir(parents=True)

@@ -42,7 +42,7 @@ def open_data(record: JobRecord, rank: Rank, attempt: AttemptFolder, device: tor
     config = record.config
     counts = read_counts(record.folder, record.job.member)
     kind = DATASETS.load(config.dataset)
-    dataset = kind(kind.Settings.model_validate(with_folder(config, record.folder.path.parent)))
+    dataset = kind(kind.Settings.model_validate(with_folder(config, record.places.data)))
     facts = {"dataset": config.dataset, "draws": int(counts.sum())}
     if getattr(dataset, "is_synthetic", False):
         log.write("data_ready", **facts, fingerprint="synthetic", synthetic=True, kept="made up on the device")
