@@ -27,10 +27,10 @@ from trainmark.spec.job_record import job_records
 from trainmark.spec.plan import Plan, plan_as_json
 from trainmark.spec.registries import LAUNCHERS
 from trainmark.spec.result import Result
-from trainmark.spec.run_folder import RunFolder
+from trainmark.spec.run_folder import Places, RunFolder
 from trainmark.spec.site import Site
 from trainmark.spec.status import Estimate, MemberProgress
-from trainmark.spec.stored_run import Stored, begun_with, read_stored, refuse_edits
+from trainmark.spec.stored_run import Stored, begun_with, change_data_dir, places_of, read_stored, refuse_edits
 from trainmark.store.runs import check_runs_dir, keep_richer_result, new_run_folder, origin_of
 from trainmark.store.speed import newest_speed
 
@@ -44,40 +44,40 @@ class PlannedRun(NamedTuple):
     config: RunConfig
     plan: Plan
     site: Site
-    runs_dir: Path
+    places: Places
     launcher: Launcher
     estimate: Estimate
 
 
-def plan_run(choices: RunChoices, site: Site, runs_dir: Path, *, dry_run: bool) -> PlannedRun:
+def plan_run(choices: RunChoices, site: Site, places: Places, *, dry_run: bool) -> PlannedRun:
     """The choices completed and planned; what cannot be run is refused here, with the data that are there looked at."""
-    check_runs_dir(runs_dir)
+    check_runs_dir(places.runs)
     config, plan = make_plan(choices, site)
     launcher: Launcher = LAUNCHERS.load(config.launch.launcher)()
     launcher.check(config, plan, site)
     if not dry_run:  # which works off the cluster, too
         launcher.reach()
-    facts = check_data(config, plan, runs_dir)
-    estimate = estimate_run(config, plan, site, facts, newest_speed(runs_dir, config))
-    return PlannedRun(config, plan, site, runs_dir, launcher, estimate)
+    facts = check_data(config, plan, places)
+    estimate = estimate_run(config, plan, site, facts, newest_speed(places.runs, config))
+    return PlannedRun(config, plan, site, places, launcher, estimate)
 
 
 def preview(planned: PlannedRun, most_members: int) -> dict[str, str]:
     """The scripts of the first members, and what would be submitted, by file name; nothing is touched."""
-    folder, (config, plan, site, _, launcher, _) = RunFolder((planned.runs_dir / "RUN").resolve()), planned
+    folder, (config, plan, site, _, launcher, _) = RunFolder((planned.places.runs / "RUN").resolve()), planned
     return preview_scripts(launcher, job_records(folder, config, plan, site), most_members)
 
 
 def prepare(planned: PlannedRun, making: Progress, preparing: Progress) -> RunFolder:
     """The folder of a run that can be followed: its data are made, its bootstraps drawn; nothing is launched."""
-    make_missing(planned.config, planned.runs_dir, making)
-    return write_run(planned.config, planned.plan, planned.site, planned.runs_dir, preparing)
+    make_missing(planned.config, planned.places.data, making)
+    return write_run(planned.config, planned.plan, planned.site, planned.places, preparing)
 
 
-def write_run(config: RunConfig, plan: Plan, site: Site, runs_dir: Path, progress: Progress | None = None) -> RunFolder:
+def write_run(config: RunConfig, plan: Plan, site: Site, places: Places, progress: Progress | None = None) -> RunFolder:
     """A run folder with everything from which jobs are made: config, site, plan and bootstraps."""
-    facts = facts_of(open_dataset(config, runs_dir))
-    with new_run_folder(runs_dir, config.workload, datetime.now(UTC)) as folder:
+    facts = facts_of(open_dataset(config, places.data))
+    with new_run_folder(places.runs, config.workload, datetime.now(UTC)) as folder:
         drawn = (config.ensemble.bootstrap, facts.num_train or 0, config.seed, plan.members)
         for audit in write_bootstraps(folder, *drawn, progress):
             steps_per_epoch(audit["draws"], config.train, plan.workers_per_member)  # refuses too few
@@ -85,20 +85,21 @@ def write_run(config: RunConfig, plan: Plan, site: Site, runs_dir: Path, progres
         write_text(folder.config, config_text(config))
         write_text(folder.site, site_text(site))
         origin = origin_of(config, facts, config_hash(config))
-        write_json(folder.origin, origin | {"begun_with": begun_with(config, plan, site)})
+        write_json(folder.origin, origin | begun_with(config, plan, site, places))
         write_json(folder.plan, plan_as_json(plan))  # last: a folder with a plan is a run that can be resumed
     return folder
 
 
-def reopen(folder: RunFolder, making: Progress) -> RunFolder:
+def reopen(folder: RunFolder, making: Progress, data_dir: Path | None = None) -> RunFolder:
     """A stored run's folder, if the run can go on as it began; what is lacking of its data is made."""
     config, plan, site = read_stored(folder)
     refuse_edits(folder)
     launcher: Launcher = LAUNCHERS.load(config.launch.launcher)()
     launcher.check(config, plan, site)
+    change_data_dir(folder, data_dir)
     if any(record.is_missing() for record in job_records(folder, config, plan, site)):
         launcher.reach()  # not for finished members: they are collected wherever the folder is
-        make_missing(config, folder.path.parent, making)
+        make_missing(config, places_of(folder).data, making)
     return folder
 
 
@@ -139,9 +140,9 @@ def run(planned: PlannedRun, watch: Watch, making: Progress, preparing: Progress
     return result
 
 
-def resume(folder: RunFolder, watch: Watch, making: Progress) -> Result:
+def resume(folder: RunFolder, watch: Watch, making: Progress, data_dir: Path | None = None) -> Result:
     """The run goes on with the members that are missing; finished ones are kept as they are."""
-    (result,) = follow([reopen(folder, making)], watch)
+    (result,) = follow([reopen(folder, making, data_dir)], watch)
     return result
 
 

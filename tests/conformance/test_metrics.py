@@ -25,7 +25,10 @@ ACCELERATOR = {"utilisation": 0.9, "memory_bytes": 1000, "power_w": 300.0}
 SAMPLE = written_sample(102.0, accelerators=[ACCELERATOR])
 GOOD_RUNS = (
     written_run(written_member(0), written_member(1)),
-    written_run(with_usage(written_pair(0, FACTS, FACTS), SAMPLE, accelerators=["GPU-1"]), train={"parallel": "gpipe"}),
+    written_run(
+        with_usage(written_pair(0, FACTS, FACTS), SAMPLE, accelerators=["GPU-1"]),
+        train={"parallel": "gpipe", "micro_batches": 5},
+    ),
     written_run(with_staging(written_member(0), STAGED), launch={"stage": "local"}),
 )
 

@@ -16,7 +16,7 @@ from trainmark.plan.make import make_plan
 from trainmark.plan.resolve import parse_setting, resolve_config
 from trainmark.spec.job_record import JobRecord
 from trainmark.spec.registries import OPTIMIZERS, SCHEDULES
-from trainmark.spec.run_folder import RunFolder
+from trainmark.spec.run_folder import Places, RunFolder
 from trainmark.spec.site import NodeGroup, Site, Slot
 from trainmark.train.end_request import EndRequest
 from trainmark.train.engine import RankContext
@@ -37,7 +37,7 @@ class Killed(BaseException):
 
 def staged(tmp_path: Path, *settings: str) -> JobRecord:
     config, plan = make_plan(resolve_config([parse_setting(text) for text in (*SMALL, *settings)]), SITE)
-    folder = write_run(config, plan, SITE, tmp_path)
+    folder = write_run(config, plan, SITE, Places.of(tmp_path))
     return JobRecord(folder, config, SITE, plan.jobs[0])
 
 

@@ -20,7 +20,7 @@ from trainmark import pipeline
 from trainmark.launch.slurm import queue
 from trainmark.machine.local_site import local_site
 from trainmark.plan.resolve import parse_setting, read_site_file, resolve_config
-from trainmark.spec.run_folder import RunFolder
+from trainmark.spec.run_folder import Places, RunFolder
 from trainmark.spec.site import Site
 from trainmark.spec.status import MemberProgress
 
@@ -45,7 +45,7 @@ def ignore(*_: object) -> None:
 
 def prepared(runs_dir: Path, site: Site, *settings: str) -> RunFolder:
     config = resolve_config([parse_setting(text) for text in settings])
-    return pipeline.prepare(pipeline.plan_run(config, site, runs_dir, dry_run=False), ignore, ignore)
+    return pipeline.prepare(pipeline.plan_run(config, site, Places.of(runs_dir), dry_run=False), ignore, ignore)
 
 
 def first_event(folder: RunFolder, kind: str, member: int = 0, attempt: int = 1) -> float | None:

@@ -12,6 +12,7 @@ from tests.conftest import SMALL, Command
 from tests.run_events import events_of, losses_of
 from trainmark.spec.registries import METRICS
 from trainmark.spec.result import Result
+from trainmark.spec.units import show_cores
 
 RunSmall = Callable[..., dict[str, Any]]
 
@@ -41,7 +42,7 @@ def test_two_members_of_one_worker_give_a_valid_result(trainmark: Command, tmp_p
     }
     assert [member.state for member in record.members] == ["finished", "finished"]
     # Planned on disjoint cores, and seen from within each rank to run there with one thread a core.
-    planned = [{rank["cores"] for rank in job["ranks"]} for job in record.plan["mapping"]]
+    planned = [{show_cores(rank.cores) for rank in job.ranks} for job in record.plan.jobs]
     assert planned[0].isdisjoint(planned[1])
     for member in (0, 1):
         affinity = events_of(run_dir(tmp_path, result), member)[0]["affinity"]
@@ -52,7 +53,7 @@ def test_two_members_of_one_worker_give_a_valid_result(trainmark: Command, tmp_p
 def test_one_member_of_two_workers_gives_a_valid_result(run_small: RunSmall, tmp_path: Path) -> None:
     result = run_small("--members", "1", "--workers", "2")
     record = Result.model_validate(result)
-    assert (record.state, record.plan["system_scale"]) == ("complete", 2)
+    assert (record.state, record.plan.system_scale) == ("complete", 2)
     assert unavailable_in(record) == {"bubble_share", "staleness_steps", "staging_time_s", "gpu_utilisation"}
     # Both workers take half of each global batch: 64 samples a step.
     epoch = [

@@ -125,6 +125,23 @@ def test_a_copied_folder_resumes_where_it_is_and_the_original_stays_as_it_was(
     assert not [warning for warning in result["warnings"] if "edited" in warning or "damaged" in warning]
 
 
+def test_a_data_folder_of_its_own_serves_runs_wherever_they_are(warm_trainmark: Command, tmp_path: Path) -> None:
+    one_epoch = [*TINY, "--set", "train.epochs=1", "--json"]
+    done = warm_trainmark("run", *one_epoch, "--data-dir", "scratch")
+    assert done.returncode == 0, done.stderr
+    (made,) = (tmp_path / "scratch").iterdir()
+    assert not (tmp_path / "runs" / "data").exists()
+    inode = made.stat().st_ino
+    moved = tmp_path / "elsewhere" / json.loads(done.stdout)["run_id"]
+    moved.parent.mkdir()
+    (tmp_path / "runs" / moved.name).rename(moved)
+    for name in ("jobs/0000/attempt-1/done.json", "jobs/0000/attempt-1/exit.json", "result.json"):
+        (moved / name).unlink()
+    assert warm_trainmark("resume", str(moved)).returncode == 0
+    assert [path.name for path in moved.parent.iterdir()] == [moved.name]
+    assert [path.stat().st_ino for path in (tmp_path / "scratch").iterdir()] == [inode]
+
+
 def test_a_complete_run_that_was_moved_is_collected_without_its_data(
     whole: Path, tmp_path: Path, warm_trainmark: Command
 ) -> None:

@@ -13,7 +13,7 @@ from trainmark.spec.config import RunConfig
 from trainmark.spec.errors import PlanError
 from trainmark.spec.site import NodeGroup, Site, Slot
 from trainmark.spec.slurm_site import SlurmSite
-from trainmark.workloads import models
+from trainmark.workloads.models import RESNET_TINY
 
 CPUS = Site(name="cpus", groups=(NodeGroup(slots=tuple(Slot(cores=(i,)) for i in range(8))),))
 GPUS = Site(name="gpus", groups=(NodeGroup(slots=tuple(Slot(cores=(i,), accelerator=i) for i in range(8))),))
@@ -172,10 +172,12 @@ def test_a_missing_mpi4py_is_refused_with_how_to_install_it_unless_workers_have_
     planned(CPUS.model_copy(update={"python": "/opt/python"}), 2, *OVER_MPI.split())
 
 
-def test_a_model_whose_card_states_no_layers_is_not_split(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(models, "RESNET_TINY", replace(models.RESNET_TINY, num_layers=None))
+WHOLE = replace(RESNET_TINY, num_layers=None)
+
+
+def test_a_model_whose_card_states_no_layers_is_not_split() -> None:
     with pytest.raises(PlanError, match=r"cannot be split by layers.*parallel=sharded"):
-        planned(CPUS, 2, "train.parallel=gpipe")
+        planned(CPUS, 2, "train.parallel=gpipe", f"model={__name__}:WHOLE")
 
 
 def test_both_sides_of_a_small_image_are_named() -> None:

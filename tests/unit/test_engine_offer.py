@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -11,8 +12,9 @@ from trainmark.plan.resolve import parse_setting, resolve_config
 from trainmark.spec.config import RunConfig
 from trainmark.spec.engine_offer import EngineOffer
 from trainmark.spec.errors import ConfigError, PlanError, UnknownNameError
-from trainmark.spec.registries import ENGINES
+from trainmark.spec.registries import ENGINES, MODELS
 from trainmark.spec.site import NodeGroup, Site, Slot
+from trainmark.workloads.models import FASTER_RCNN, RESNET_TINY
 
 CPUS = Site(name="cpus", groups=(NodeGroup(slots=tuple(Slot(cores=(i,)) for i in range(4))),))
 GPUS = Site(name="gpus", groups=(NodeGroup(slots=(Slot(cores=(0,), accelerator=0),)),))
@@ -25,12 +27,17 @@ ABACUS = EngineOffer(
     optimizers=("sgd", "adam", "by-hand"),
     refusals=lambda config, workers, site: ["The abacus is broken."] if config.seed == 13 else [],
 )
+TINY, DETECTOR = (
+    replace(card, builders={**card.builders, "abacus": "abacus:build"}) for card in (RESNET_TINY, FASTER_RCNN)
+)
 
 
 @pytest.fixture(autouse=True)
 def abacus(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An engine that a plug-in would bring, beside our own."""
+    """An engine that a plug-in would bring, beside our own, with builders of two models."""
     monkeypatch.setattr(ENGINES, "_all", {**ENGINES, "abacus": f"{__name__}:ABACUS"})
+    own = {"resnet-tiny": f"{__name__}:TINY", "faster-rcnn": f"{__name__}:DETECTOR"}
+    monkeypatch.setattr(MODELS, "_all", {**MODELS, **own})
 
 
 def planned(site: Site, workers: int, *settings: str) -> RunConfig:
@@ -73,6 +80,7 @@ REFUSED = [
     (CPUS, 2, "train.parallel=gpipe", "not offer train.parallel=gpipe", "parallel=data, or --set train.engine=torch."),
     (CPUS, 2, "train.communication=ring", "not offer train.communication=ring", "communication=allreduce, or"),
     (CPUS, 2, "train.communication_precision=int8", "communication_precision=int8", "communication_precision=fp32, or"),
+    (CPUS, 1, "model=resnet18", "has no model resnet18", "model=faster-rcnn or resnet-tiny, or --set train.engine="),
     (
         CPUS,
         1,

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.test_report_page import written_result
+from tests.unit.test_report_page import written_config, written_result
 from trainmark.machine.topology import read_topology
 from trainmark.plan.estimate import assumed_speed, estimate_run, measured_speed
 from trainmark.plan.make import make_plan
@@ -129,16 +129,14 @@ def test_the_newest_run_of_this_machine_tells_its_speed_rather_one_of_the_same_m
             ),
             "flops_share_of_ceiling": Metric(value=0.25, unit="share", better="higher", status="measured"),
         }
-        plan = {"members": 1, "workers_per_member": 1, "system_scale": 1, "lanes": 1, "cores_used": 2}
-        plan |= {"site": "s", "idle_slots": 0, "mapping": []}
         about = {"cpu": read_topology().cpu_model, **machine}
         result = written_result(
             run_id=name,
             members=[],
             metrics=metrics,
-            plan=plan,
+            plan=make_plan(resolve_config([]), TWO_CORES)[1],
             machine=about,
-            config={"model": model},
+            config=written_config(f"model={model}"),
             software={"device": "cpu"},
         )
         folder.result.write_text(result.as_json())

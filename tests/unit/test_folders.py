@@ -1,4 +1,4 @@
-"""Generated datasets: made once beside the runs, whole or not at all, and found again by their settings."""
+"""Generated datasets: made once for all runs, whole or not at all, and found again by their settings."""
 
 import errno
 import os
@@ -81,9 +81,9 @@ def test_data_with_a_path_are_left_alone(config: RunConfig, tmp_path: Path) -> N
 
 
 def test_making_that_fails_leaves_nothing_behind(config: RunConfig, tmp_path: Path) -> None:
-    with pytest.raises(StorageError, match=r"data/Notes-\w+ cannot be written: no space left on device\. .*--runs-dir"):
+    with pytest.raises(StorageError, match=r"/Notes-\w+ cannot be written: no space left on device\. .*--data-dir"):
         make_missing(changed(config, fails_at=1), tmp_path, lambda made, total: None)
-    assert list((tmp_path / "data").iterdir()) == []
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_what_a_killed_process_left_is_removed_and_what_others_are_making_is_not(
@@ -94,7 +94,7 @@ def test_what_a_killed_process_left_is_removed_and_what_others_are_making_is_not
     theirs = [f".Notes-00.{here}.{os.getpid()}", f".Notes-00.elsewhere.{gone.stdout.strip()}", ".mine"]
     for name in (f".Notes-00.{here}.{gone.stdout.strip()}", *theirs):
         (data / name).mkdir(parents=True)
-    make_missing(config, tmp_path, lambda made, total: None)
+    make_missing(config, data, lambda made, total: None)
     assert sorted(path.name for path in data.iterdir() if path.name.startswith(".")) == sorted(theirs)
 
 

@@ -8,11 +8,11 @@ from typing import Any, cast
 
 import pytest
 
+from tests.planned import planned_config
 from trainmark.launch.follow import RunJobs, follow_jobs, outcome_of_stop, raise_first
 from trainmark.launch.processes import ProcessCommand, ProcessLauncher
 from trainmark.machine.claims import claimed, is_being_worked_on
 from trainmark.machine.processes import stoppable
-from trainmark.plan.resolve import parse_setting, resolve_config
 from trainmark.spec.config import RunConfig
 from trainmark.spec.errors import InterruptedRunError, RunFailedError, StorageError
 from trainmark.spec.job_record import JobRecord
@@ -57,7 +57,7 @@ class Scripts:
 
 
 def runs_of(tmp_path: Path, launcher: ProcessLauncher, *names: str, attempts: int = 1) -> list[RunJobs]:
-    config = resolve_config([parse_setting(f"launch.attempts={attempts}")])
+    config = planned_config(launch={"attempts": attempts})
     found = []
     for name in names:
         folder = RunFolder(tmp_path / name)

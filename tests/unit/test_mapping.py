@@ -18,7 +18,6 @@ from trainmark.spec.plan import (
     describe_scale,
     describe_slots,
     plan_as_json,
-    plan_figures,
     plan_from_json,
 )
 from trainmark.spec.site import NodeGroup, Site, Slot
@@ -78,8 +77,8 @@ def test_slots_with_accelerators_shared_cores_or_in_slurm_are_not_merged() -> No
 
 def test_a_plan_says_which_slots_and_cores_it_uses_and_how_to_use_the_others() -> None:
     def words(members: int, workers: int, slots: int, **launch: Any) -> tuple[str, str, str | None]:
-        figures = plan_figures(plan(members, workers, site(nodes=1, slots=slots), **launch))
-        return describe_scale(figures), describe_slots(figures), advise_on_idle(figures)
+        found = plan(members, workers, site(nodes=1, slots=slots), **launch)
+        return describe_scale(found), describe_slots(found), advise_on_idle(found)
 
     alone = "1 member × 1 worker = system scale 1"
     assert words(1, 1, 2) == (alone, "1 of 2 worker slots used, all 2 cores", None)
@@ -92,7 +91,8 @@ def test_a_plan_says_which_slots_and_cores_it_uses_and_how_to_use_the_others() -
 
 
 def test_the_words_of_a_stored_plan_without_cores_leave_them_out() -> None:
-    older = {"members": 1, "workers_per_member": 1, "system_scale": 1, "lanes": 1, "idle_slots": 1}
+    figures = {"members": 1, "workers_per_member": 1, "system_scale": 1, "lanes": 1, "idle_slots": 1}
+    older = plan_from_json({**figures, "site": "test", "mapping": []})
     assert describe_slots(older) == "1 of 2 worker slots used"
     assert advise_on_idle(older) == (
         "1 of 2 worker slots stays idle. To use all, choose --members and --workers whose product is 2."

@@ -13,7 +13,7 @@ from trainmark.plan.resolve import parse_setting, resolve_config
 from trainmark.spec.files import write_json
 from trainmark.spec.member_state import End, Outlook, Standing, end_of, recorded_standing, standing_of
 from trainmark.spec.plan import Job, Rank
-from trainmark.spec.run_folder import AttemptFolder, RunFolder
+from trainmark.spec.run_folder import AttemptFolder, Places, RunFolder
 from trainmark.spec.site import NodeGroup, Site, Slot
 from trainmark.spec.status import MemberState, QueueAnswer, QueueState
 
@@ -25,7 +25,7 @@ SETTINGS = ("launch.launcher=slurm", "data.num_train=100", "data.num_eval=10", "
 def staged(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     """A run on Slurm of one member, whose first attempt has started to train."""
     config, plan = make_plan(resolve_config([parse_setting(text) for text in SETTINGS]), SITE)
-    folder = write_run(config, plan, SITE, tmp_path_factory.mktemp("runs"))
+    folder = write_run(config, plan, SITE, Places.of(tmp_path_factory.mktemp("runs")))
     attempt = folder.attempt(0, 1)
     attempt.path.mkdir(parents=True)
     attempt.events.mkdir(parents=True)

@@ -19,6 +19,7 @@ from trainmark.plan.scale import Scale
 from trainmark.spec.config import LaunchConfig
 from trainmark.spec.errors import PlanError
 from trainmark.spec.plan import Rank
+from trainmark.spec.run_folder import Places
 from trainmark.spec.site import NodeGroup, Site, Slot
 
 # What the programs print, as recorded from Debian 12's packages and Open MPI's and Intel's manuals.
@@ -139,4 +140,4 @@ def test_a_dry_run_as_root_is_refused_as_the_run_would_be(monkeypatch: pytest.Mo
     monkeypatch.delenv("OMPI_ALLOW_RUN_AS_ROOT", raising=False)
     config = resolve_config([parse_setting("launch.launcher=mpi"), parse_setting("ensemble.members=1")])
     with pytest.raises(PlanError, match="OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 are set"):
-        plan_run(config, local_site(), tmp_path, dry_run=True)
+        plan_run(config, local_site(), Places.of(tmp_path), dry_run=True)

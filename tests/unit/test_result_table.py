@@ -6,7 +6,7 @@ from html import unescape
 from rich.console import Console
 
 from tests.unit.test_report_page import written_events as written_page_events
-from tests.unit.test_report_page import written_result
+from tests.unit.test_report_page import written_plan, written_result
 from tests.unit.written_events import with_staging, with_usage, written_member, written_run, written_sample
 from trainmark.collect.compute import compute_alone, compute_metrics
 from trainmark.report.page import report_page, run_section
@@ -68,7 +68,7 @@ def test_a_member_that_went_on_from_a_checkpoint_is_shown_as_restarted() -> None
 
 
 def test_the_head_says_scale_slots_model_precision_batch_and_flops_per_sample() -> None:
-    plan = {"members": 1, "workers_per_member": 2, "system_scale": 2, "lanes": 1, "idle_slots": 2, "mapping": []}
+    plan = written_plan(members=1, workers=2, idle_slots=2)
     lines = printed(written_result(plan=plan, training=TRAINING)).splitlines()
     assert lines[1] == "1 member × 2 workers = system scale 2, 1 member at a time on A CPU: 2 of 4 worker slots used"
     assert (

@@ -5,13 +5,18 @@ from pathlib import Path
 
 import pytest
 
+from tests.planned import EIGHT_CORES, planned_config
 from tests.unit.test_report_page import written_result
 from trainmark.machine import claims
 from trainmark.machine.claims import STALE_S, is_being_worked_on
+from trainmark.plan.mapping import map_members
+from trainmark.plan.scale import Scale
 from trainmark.spec.errors import ConfigError
-from trainmark.spec.files import write_json, write_text
+from trainmark.spec.files import read_json, write_json, write_text
+from trainmark.spec.job_record import job_records, read_job_record, write_jobs
 from trainmark.spec.result import MemberResult
-from trainmark.spec.run_folder import RunFolder
+from trainmark.spec.run_folder import Places, RunFolder
+from trainmark.spec.stored_run import begun_with, change_data_dir, places_of
 from trainmark.store.runs import all_runs, check_runs_dir, keep_richer_result
 
 
@@ -67,3 +72,45 @@ def test_the_result_of_a_member_that_is_trained_again_after_it_finished_is_kept(
         "the Result stored earlier has member 0 finished, which was trained again; it is kept as result-1.json"
     ]
     assert folder.earlier_result(1).read_text() == first.as_json()
+
+
+def written_job(run: Path, data_dir: Path | None) -> Path:
+    """The job.json of a run whose data are made in that folder."""
+    config, folder = planned_config(), RunFolder(run)
+    plan = map_members(Scale(1, 1, 1), EIGHT_CORES, config.launch)
+    folder.path.mkdir(parents=True)
+    write_json(folder.origin, begun_with(config, plan, EIGHT_CORES, Places.of(run.parent, data_dir)))
+    records = job_records(folder, config, plan, EIGHT_CORES)
+    write_jobs(records, lambda record: "")
+    return folder.job_record(0)
+
+
+def test_data_are_made_in_the_runs_folder_and_move_with_it(tmp_path: Path) -> None:
+    written_job(tmp_path / "runs" / "a", None)
+    (tmp_path / "runs").rename(tmp_path / "moved")
+    moved = RunFolder(tmp_path / "moved" / "a")
+    assert places_of(moved) == (tmp_path / "moved", tmp_path / "moved" / "data")
+    assert read_job_record(moved.job_record(0)).places.data == tmp_path / "moved" / "data"
+
+
+def test_a_data_folder_that_was_chosen_stays_where_it_is_when_the_run_is_moved(tmp_path: Path) -> None:
+    written_job(tmp_path / "runs" / "a", tmp_path / "scratch")
+    (tmp_path / "runs").rename(tmp_path / "moved")
+    moved = RunFolder(tmp_path / "moved" / "a")
+    assert places_of(moved).data == read_job_record(moved.job_record(0)).places.data == tmp_path / "scratch"
+    change_data_dir(moved, None)
+    assert places_of(moved).data == tmp_path / "scratch"
+    change_data_dir(moved, tmp_path / "other")
+    assert places_of(moved).data == tmp_path / "other"
+    change_data_dir(moved, tmp_path / "moved" / "data")
+    assert places_of(moved) == Places.of(tmp_path / "moved")
+    assert set(read_json(moved.origin)) == {"begun_with"}
+
+
+def test_a_job_of_an_earlier_version_finds_its_data_beside_the_runs(tmp_path: Path) -> None:
+    path = written_job(tmp_path / "runs" / "a", None)
+    job = {key: value for key, value in read_json(path).items() if key != "data_dir"}
+    write_json(path, job)
+    assert read_job_record(path).places.data == tmp_path / "runs" / "data"
+    RunFolder(tmp_path / "runs" / "a").origin.unlink()
+    assert places_of(RunFolder(tmp_path / "runs" / "a")).data == tmp_path / "runs" / "data"

@@ -8,6 +8,14 @@ import typer
 RunsDir = Annotated[
     Path, typer.Option("--runs-dir", envvar="TRAINMARK_RUNS_DIR", help="Folder in which runs are stored.")
 ]
+DataDir = Annotated[
+    Path | None,
+    typer.Option(
+        "--data-dir",
+        envvar="TRAINMARK_DATA_DIR",
+        help="Folder of the data that trainmark makes, for all runs; default: data in --runs-dir.",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output, nothing else there.")]
 RunName = Annotated[
     str, typer.Argument(metavar="RUN", help="A run's id, a unique prefix of it, its path, or 'latest'.")

@@ -26,7 +26,7 @@ def announce(planned: PlannedRun) -> None:
 def say_plan(planned: PlannedRun, console: Console) -> None:
     """The scale, what stays idle, and estimates of time and memory."""
     plan = planned.plan
-    advice = advise_on_idle(plan_figures(plan))
+    advice = advise_on_idle(plan)
     idle = [] if advice is None else [f"! {advice}"]
     for line in (plan_line(plan), *idle, *estimate_lines(planned.estimate, planned.config, plan)):
         console.print(

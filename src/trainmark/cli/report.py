@@ -67,11 +67,10 @@ def _section(folder: "RunFolder") -> "RunSection":
     from trainmark.launch.launcher import ask_queue
     from trainmark.report.page import run_section
     from trainmark.spec.event_files import read_events
-    from trainmark.spec.plan import plan_from_json
     from trainmark.store.runs import read_result
 
     result = read_result(folder) or build_result(folder, ask_queue(folder))
-    nodes = {job.member: len(job.nodes) for job in plan_from_json(result.plan).jobs}
+    nodes = {job.member: len(job.nodes) for job in result.plan.jobs}
     attempts = {m.member: folder.attempt(m.member, m.attempts) for m in result.members if m.attempts}
     events = {member: read_events(attempt.rank_events(0))[0] for member, attempt in attempts.items()}
     usage = {

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from trainmark.cli.options import DEFAULT_RUNS_DIR, AsJson, RunsDir
+from trainmark.cli.options import DEFAULT_RUNS_DIR, AsJson, DataDir, RunsDir
 
 if TYPE_CHECKING:
     from trainmark.spec.config import RunChoices
@@ -50,6 +50,7 @@ def run(
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of bootstrap, initial weights and shuffling.")] = None,
     runs_dir: RunsDir = DEFAULT_RUNS_DIR,
+    data_dir: DataDir = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show plan and job scripts; touch nothing.")] = False,
     preflight: Annotated[
         bool, typer.Option("--preflight", help="First check by a small job whether runs work on the cluster.")
@@ -63,6 +64,7 @@ def run(
     from trainmark.cli.preview import announce, print_preview
     from trainmark.machine.local_site import local_site
     from trainmark.plan.resolve import read_site_file
+    from trainmark.spec.run_folder import Places
 
     resolved = _resolve(
         config,
@@ -74,7 +76,7 @@ def run(
         launch=_given(launcher=launcher),
     )
     place = read_site_file(site) if site else local_site()
-    planned = pipeline.plan_run(resolved, place, runs_dir, dry_run=dry_run)
+    planned = pipeline.plan_run(resolved, place, Places.of(runs_dir, data_dir), dry_run=dry_run)
     if dry_run:
         print_preview(planned, as_json=json)
         return

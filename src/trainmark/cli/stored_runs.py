@@ -1,6 +1,6 @@
 """`trainmark status`, `resume`, `cancel` and `show`: what becomes of a run that was started."""
 
-from trainmark.cli.options import DEFAULT_RUNS_DIR, AsJson, RunName, RunsDir
+from trainmark.cli.options import DEFAULT_RUNS_DIR, AsJson, DataDir, RunName, RunsDir
 
 
 def status(run: RunName = "latest", runs_dir: RunsDir = DEFAULT_RUNS_DIR, json: AsJson = False) -> None:
@@ -35,7 +35,7 @@ def status(run: RunName = "latest", runs_dir: RunsDir = DEFAULT_RUNS_DIR, json: 
     console.print(progress_table(members))
 
 
-def resume(run: RunName, runs_dir: RunsDir = DEFAULT_RUNS_DIR, json: AsJson = False) -> None:
+def resume(run: RunName, runs_dir: RunsDir = DEFAULT_RUNS_DIR, data_dir: DataDir = None, json: AsJson = False) -> None:
     """Train the members of a run that have not finished. Finished ones are kept.
 
     \b
@@ -48,7 +48,7 @@ def resume(run: RunName, runs_dir: RunsDir = DEFAULT_RUNS_DIR, json: AsJson = Fa
 
     folder = find_run(run, runs_dir)
     with watching() as watch:
-        result = pipeline.resume(folder, watch, say_making())
+        result = pipeline.resume(folder, watch, say_making(), data_dir)
     end_with_result(result, folder.path, as_json=json)
 
 

@@ -15,7 +15,6 @@ from trainmark.spec.files import read_record
 from trainmark.spec.layout import global_batch, layout_of, samples_per_replica
 from trainmark.spec.member_state import SETTLED, Outlook
 from trainmark.spec.metrics import metric_rows
-from trainmark.spec.plan import plan_as_json
 from trainmark.spec.registries import METRICS, QUALITIES
 from trainmark.spec.result import MemberResult, Metric, Result
 from trainmark.spec.run_folder import RunFolder
@@ -52,8 +51,8 @@ def _result_of(folder: RunFolder, measured: Measured, silence: list[str]) -> Res
         started_at=str(origin.get("started_at", "unknown")),
         workload=measured.config.workload,
         size=measured.config.size,
-        config=measured.config.model_dump(exclude_none=True),
-        plan=plan_as_json(measured.plan),
+        config=measured.config,
+        plan=measured.plan,
         training=_training(measured, metrics),
         machine=_part(origin, "machine"),
         software={**_part(origin, "software"), **_software_of_ranks(measured)},

@@ -17,7 +17,7 @@ from trainmark.machine.instructions import ISA_BELOW_AMX
 from trainmark.spec.events import CheckpointDamaged, DataReady, RankStarted, Resumed
 from trainmark.spec.files import one_line
 from trainmark.spec.model_card import BLOCK_CHANNELS
-from trainmark.spec.plan import advise_on_idle, plan_figures
+from trainmark.spec.plan import advise_on_idle
 from trainmark.spec.result import Metric
 from trainmark.spec.units import counted
 from trainmark.workloads.find import find_card
@@ -228,7 +228,7 @@ def _bootstrap(audit: dict[str, Any]) -> list[str]:
 
 
 def _idle(measured: Measured) -> list[str]:
-    advice = advise_on_idle(plan_figures(measured.plan))
+    advice = advise_on_idle(measured.plan)
     return [] if advice is None else [advice]
 
 

@@ -1,4 +1,4 @@
-"""The folder of a dataset: data.path, or one made from its settings once beside the runs, for all of them."""
+"""The folder of a dataset: data.path, or one made from its settings once, in the data folder, for all runs."""
 
 import hashlib
 import json
@@ -20,25 +20,25 @@ from trainmark.spec.registries import DATASETS
 
 Progress = Callable[[int, int], None]  # samples made so far, of how many
 
-ELSEWHERE = "another place with --runs-dir"
+ELSEWHERE = "another place with --data-dir"
 
 
-def with_folder(config: RunConfig, runs_dir: Path) -> dict[str, Any]:
+def with_folder(config: RunConfig, data_dir: Path) -> dict[str, Any]:
     """The dataset's settings; `path` is where its data were made, if they had to be."""
-    return {**config.data, "path": str(made_folder(config, runs_dir))} if is_made(config) else dict(config.data)
+    return {**config.data, "path": str(made_folder(config, data_dir))} if is_made(config) else dict(config.data)
 
 
-def open_dataset(config: RunConfig, runs_dir: Path) -> Any:
+def open_dataset(config: RunConfig, data_dir: Path) -> Any:
     """The run's dataset, where its data lie."""
     kind = DATASETS.load(config.dataset)
-    return kind(kind.Settings.model_validate(with_folder(config, runs_dir)))
+    return kind(kind.Settings.model_validate(with_folder(config, data_dir)))
 
 
-def foresee_dataset(config: RunConfig, runs_dir: Path) -> Any:
+def foresee_dataset(config: RunConfig, data_dir: Path) -> Any:
     """The run's dataset where its data lie, or, where they have yet to be made, as its settings tell; that they can."""
-    folder = made_folder(config, runs_dir)
+    folder = made_folder(config, data_dir)
     if not is_made(config) or folder.exists():
-        return open_dataset(config, runs_dir)
+        return open_dataset(config, data_dir)
     kind = DATASETS.load(config.dataset)
     dataset = kind(kind.Settings.model_validate(config.data))
     _check_makeable(dataset, folder, ELSEWHERE)
@@ -50,12 +50,12 @@ def is_made(config: RunConfig) -> bool:
     return hasattr(DATASETS.load(config.dataset), "make") and config.data.get("path") is None
 
 
-def made_folder(config: RunConfig, runs_dir: Path) -> Path:
+def made_folder(config: RunConfig, data_dir: Path) -> Path:
     """Where data of just these settings lie once they are made."""
     version = getattr(DATASETS.load(config.dataset), "version", 1)
     settings = json.dumps([config.dataset, version, config.data], sort_keys=True)
     name = config.dataset.rpartition(":")[2]  # a plug-in's own code is named by its module, too
-    return runs_dir / "data" / f"{name}-{hashlib.sha256(settings.encode()).hexdigest()[:12]}"
+    return data_dir / f"{name}-{hashlib.sha256(settings.encode()).hexdigest()[:12]}"
 
 
 def make_into(dataset: Any, folder: Path, progress: Progress, elsewhere: str = "another folder") -> None:
@@ -82,9 +82,9 @@ def _check_makeable(dataset: Any, folder: Path, elsewhere: str) -> None:
     check_space(folder, needed_bytes, what="making these data writes about", instead=instead)
 
 
-def make_missing(config: RunConfig, runs_dir: Path, progress: Progress) -> None:
+def make_missing(config: RunConfig, data_dir: Path, progress: Progress) -> None:
     """The data are there: made now, unless an earlier run has made them. They appear whole or not at all."""
-    folder = made_folder(config, runs_dir)
+    folder = made_folder(config, data_dir)
     if not is_made(config) or folder.exists():
         return
     _remove_leftovers(folder.parent, "*")

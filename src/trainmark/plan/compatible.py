@@ -11,7 +11,7 @@ from trainmark.spec.config import RunConfig, Section, TrainConfig
 from trainmark.spec.engine_offer import EngineOffer, differing
 from trainmark.spec.errors import PlanError
 from trainmark.spec.layout import SPLITTING
-from trainmark.spec.registries import ENGINES
+from trainmark.spec.registries import ENGINES, MODELS
 from trainmark.spec.site import Site
 from trainmark.workloads.find import find_card, find_size
 
@@ -49,10 +49,13 @@ def _not_offered(config: RunConfig, offer: EngineOffer, site: Site) -> Iterator[
                 f"The engine {engine} does not offer train.{key}={chosen}. Choose --set train.{key}={nearest}"
                 f"{_or_engine(name for name, other in _engines() if chosen in other.names()[key])}."
             )
-    card = find_card(config.model)
-    if engine not in card.builders:
-        able = _or_engine(iter(card.builders))
-        yield f"The engine {engine} cannot build {card.name}. Choose another --set model=NAME{able}."
+    builders = find_card(config.model).builders
+    if engine not in builders:
+        able = " or ".join(name for name in MODELS if engine in find_card(name).builders)
+        yield (
+            f"The engine {engine} has no model {config.model}. Choose {f'--set model={able}' if able else 'another'}"
+            f"{_or_engine(name for name in builders if name in ENGINES)}."
+        )
     if task not in offer.tasks and ":" not in task:
         yield (
             f"The engine {engine} does not train {task}, as {config.workload} does. Choose a workload of "

@@ -14,7 +14,7 @@ from trainmark.report.utilisation import TITLE, NodeSeries, utilisation_plot
 from trainmark.spec.event_files import first_of
 from trainmark.spec.events import ModelReady
 from trainmark.spec.metrics import metric_rows, plain_note
-from trainmark.spec.plan import describe_slots
+from trainmark.spec.plan import describe_slots, plan_figures
 from trainmark.spec.result import MemberResult, Metric, Result
 from trainmark.spec.units import show_value, with_prefix
 
@@ -66,8 +66,8 @@ def run_section(result: Result, events: RankEvents, usage: NodeSeries) -> RunSec
         operators=operators,
         operators_caption=f"{model}, {convention} convention: FLOP per sample in one training step.",
         records={
-            "Configuration": list(flat_rows(result.config)),
-            "Plan": list(flat_rows({key: value for key, value in result.plan.items() if key != "mapping"})),
+            "Configuration": list(flat_rows(result.config.model_dump(exclude_none=True))),
+            "Plan": list(flat_rows(plan_figures(result.plan))),
             "Machine": list(flat_rows(result.machine)),
             "Engine": list(flat_rows(result.engine)),
             "Software": list(flat_rows(result.software)),

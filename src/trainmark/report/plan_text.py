@@ -6,7 +6,7 @@ from rich.table import Table
 
 from trainmark.spec.config import RunConfig
 from trainmark.spec.layout import global_batch
-from trainmark.spec.plan import Plan, describe_scale, describe_slots, plan_figures
+from trainmark.spec.plan import Plan, describe_scale, describe_slots
 from trainmark.spec.status import STEPS_FOR_SPEED, Estimate, Range
 from trainmark.spec.units import counted, show_bytes, show_cores
 
@@ -16,8 +16,7 @@ MOST_ROWS = 20
 def plan_line(plan: Plan) -> str:
     """Eq. 5 with this plan's figures, and how it fits the site."""
     at_a_time = f"{counted(plan.lanes, 'member')} at a time, {counted(plan.waves, 'wave')}"
-    figures = plan_figures(plan)
-    return f"{describe_scale(figures)}; {at_a_time}; site {plan.site}: {describe_slots(figures)}"
+    return f"{describe_scale(plan)}; {at_a_time}; site {plan.site}: {describe_slots(plan)}"
 
 
 def plan_table(plan: Plan) -> Table:

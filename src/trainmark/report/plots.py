@@ -143,7 +143,7 @@ def _step_time(result: Result, events: RankEvents) -> Plot:
 
 
 def _quality(result: Result, events: RankEvents) -> Plot:
-    target = result.config.get("evaluate", {}).get("target_quality")
+    target = result.config.evaluate.target_quality
     curves = []
     for member, of_rank in events.items():
         found = [event for event in of_rank if isinstance(event, Evaluation)]

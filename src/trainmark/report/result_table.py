@@ -43,7 +43,7 @@ def head_lines(result: Result) -> list[str]:
 
 def scale_of(result: Result) -> str:
     """`4 members × 2 workers = system scale 8, 2 members at a time`."""
-    return f"{describe_scale(result.plan)}, {counted(result.plan['lanes'], 'member')} at a time"
+    return f"{describe_scale(result.plan)}, {counted(result.plan.lanes, 'member')} at a time"
 
 
 def training_of(result: Result) -> str:

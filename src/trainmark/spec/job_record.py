@@ -9,18 +9,25 @@ from trainmark.spec.config_file import read_site
 from trainmark.spec.files import as_json, read_json
 from trainmark.spec.member_state import Standing, recorded_standing
 from trainmark.spec.plan import Job, Plan, job_as_json, job_from_json
-from trainmark.spec.run_folder import AttemptFolder, RunFolder
+from trainmark.spec.run_folder import AttemptFolder, Places, RunFolder
 from trainmark.spec.site import NodeGroup, Site
+from trainmark.spec.stored_run import read_data_dir
 
 
 @dataclass(frozen=True)
 class JobRecord:
-    """A member's job, the run's configuration, the site it was planned on, and the run's folder."""
+    """A member's job, the run's configuration, the site it was planned on, the run's folder and that of its data."""
 
     folder: RunFolder
     config: RunConfig
     site: Site
     job: Job
+    data_dir: Path | None = None  # if it is not in the runs' folder
+
+    @property
+    def places(self) -> Places:
+        """Where the run is, and where data are made."""
+        return Places.of(self.folder.path.parent, self.data_dir)
 
     @property
     def key(self) -> tuple[RunFolder, int]:
@@ -51,7 +58,8 @@ class JobRecord:
 
 def job_records(folder: RunFolder, config: RunConfig, plan: Plan, site: Site) -> list[JobRecord]:
     """The jobs of all members of a run."""
-    return [JobRecord(folder, config, site, job) for job in plan.jobs]
+    data_dir = read_data_dir(folder)
+    return [JobRecord(folder, config, site, job, data_dir) for job in plan.jobs]
 
 
 def write_jobs(records: list[JobRecord], script: Callable[[JobRecord], str]) -> None:
@@ -59,10 +67,12 @@ def write_jobs(records: list[JobRecord], script: Callable[[JobRecord], str]) -> 
     if not records:
         return
     config, site = (as_json(part.model_dump(exclude_none=True)) for part in (records[0].config, records[0].site))
+    data_dir = as_json(None if records[0].data_dir is None else str(records[0].data_dir))
     for record in records:
         member = record.job.member
         record.folder.job(member).mkdir(parents=True, exist_ok=True)
-        text = f'{{\n"config": {config},\n"site": {site},\n"job": {as_json(job_as_json(record.job))}}}\n'
+        job = as_json(job_as_json(record.job))
+        text = f'{{\n"config": {config},\n"site": {site},\n"data_dir": {data_dir},\n"job": {job}}}\n'
         record.folder.job_record(member).write_text(text, encoding="utf-8")
         record.folder.job_script(member).write_text(script(record), encoding="utf-8")
 
@@ -74,4 +84,5 @@ def read_job_record(path: Path) -> JobRecord:
     config = RunConfig.model_validate(data["config"])
     # Earlier versions kept the site in site.toml alone.
     site = Site.model_validate(data["site"]) if "site" in data else read_site(folder.site)
-    return JobRecord(folder, config, site, job_from_json(data["job"]))
+    data_dir = data.get("data_dir")
+    return JobRecord(folder, config, site, job_from_json(data["job"]), Path(data_dir) if data_dir else None)

@@ -1,10 +1,11 @@
 """Result: what one run measured, with units, intervals, raw samples' places and reasons for what is missing."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, PlainSerializer, PlainValidator, model_validator
 
-from trainmark.spec.config import Section
+from trainmark.spec.config import RunConfig, Section
+from trainmark.spec.plan import Plan, plan_as_json, plan_from_json
 from trainmark.spec.status import MemberState
 
 Status = Literal["measured", "derived", "unavailable", "predicted"]
@@ -50,6 +51,21 @@ class MemberResult(Section):
     metrics: dict[str, Metric] = Field(default_factory=dict)
 
 
+def _as_plan(value: Any) -> Plan:
+    if isinstance(value, Plan):
+        return value
+    try:
+        return plan_from_json(value)
+    except LookupError as error:
+        raise ValueError(f"lacks {error}") from None
+    except (TypeError, AttributeError):
+        raise ValueError("must be a plan, as plan.json holds one") from None
+
+
+StoredConfig = Annotated[RunConfig, PlainSerializer(lambda config: config.model_dump(exclude_none=True))]
+StoredPlan = Annotated[Plan, PlainValidator(_as_plan), PlainSerializer(plan_as_json)]
+
+
 class Result(Section):
     """The product of a run: result.json."""
 
@@ -59,8 +75,8 @@ class Result(Section):
     started_at: str
     workload: str
     size: str
-    config: dict[str, Any]
-    plan: dict[str, Any]
+    config: StoredConfig
+    plan: StoredPlan
     training: dict[str, Any] = Field(default_factory=dict)
     machine: dict[str, Any]
     software: dict[str, Any]

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 
 def member_name(member: int) -> str:
@@ -137,6 +137,18 @@ class AttemptFolder:
     def status(self) -> Path:
         """The exit code of a job's ranks, as the job itself saw it."""
         return self.path / "status"
+
+
+class Places(NamedTuple):
+    """Where runs are stored, and where the data are that trainmark makes for them and keeps for later ones."""
+
+    runs: Path
+    data: Path
+
+    @classmethod
+    def of(cls, runs_dir: Path, data_dir: Path | None = None) -> "Places":
+        """Data are made in the runs' folder, unless another was chosen; that is the same wherever ranks work."""
+        return cls(runs_dir, runs_dir / "data" if data_dir is None else data_dir.expanduser().resolve())
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from pydantic import ValidationError
 from trainmark.spec.config import RunConfig
 from trainmark.spec.config_file import read_config, read_site
 from trainmark.spec.errors import ConfigError, RunNotFoundError
-from trainmark.spec.files import read_json
+from trainmark.spec.files import read_json, write_json
 from trainmark.spec.plan import Plan, plan_as_json, plan_from_json
-from trainmark.spec.run_folder import RunFolder
+from trainmark.spec.run_folder import Places, RunFolder
 from trainmark.spec.site import Site
 from trainmark.spec.wrong_value import what_is_wrong
 
@@ -24,13 +24,40 @@ MOST_EDITS = 6  # that one line names
 Stored = tuple[RunConfig, Plan, Site]
 
 
-def begun_with(config: RunConfig, plan: Plan, site: Site) -> dict[str, Any]:
+def begun_with(config: RunConfig, plan: Plan, site: Site, places: Places) -> dict[str, Any]:
     """What origin.json keeps: config.toml, plan.json and site.toml say the same, as long as they are not edited."""
-    return {
+    begun = {
         "config": config.model_dump(exclude_none=True),
         "plan": plan_as_json(plan),
         "site": site.model_dump(exclude_none=True),
     }
+    return {"begun_with": begun, **_data_dir_entry(places)}
+
+
+def _data_dir_entry(places: Places) -> dict[str, str]:
+    """The folder of data that was chosen; one within the runs' folder is not named: it moves with them."""
+    return {} if places == Places.of(places.runs) else {"data_dir": str(places.data)}
+
+
+def read_data_dir(folder: RunFolder) -> Path | None:
+    """The data folder that was chosen; None: that of the runs' folder, as always in earlier versions."""
+    try:
+        return Path(read_json(folder.origin)["data_dir"])
+    except UNREADABLE:
+        return None
+
+
+def places_of(folder: RunFolder) -> Places:
+    """Where a stored run is, and where its data are."""
+    return Places.of(folder.path.parent, read_data_dir(folder))
+
+
+def change_data_dir(folder: RunFolder, data_dir: Path | None) -> None:
+    """The run goes on with data in another folder; no-op where none is given, or it is the one already."""
+    places = Places.of(folder.path.parent, data_dir)
+    if data_dir is not None and places != places_of(folder):
+        origin = {key: value for key, value in _read(folder.origin, read_json).items() if key != "data_dir"}
+        write_json(folder.origin, origin | _data_dir_entry(places))
 
 
 def read_choices(folder: RunFolder) -> tuple[RunConfig, Plan]:

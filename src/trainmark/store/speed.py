@@ -29,10 +29,10 @@ def newest_speed(runs_dir: Path, config: RunConfig) -> StoredSpeed | None:
 
 def _speed_of(result: Result, cpu: str, model: str, precision: str) -> StoredSpeed | None:
     ceiling, share = (result.metrics.get(name) for name in ("ceiling_flops", "flops_share_of_ceiling"))
-    cores = result.plan.get("cores_used")
+    cores = result.plan.cores_used
     if ceiling is None or ceiling.value is None or not cores or result.machine.get("cpu") != cpu:
         return None
     if result.software.get("device") != "cpu" or (ceiling.detail or {}).get("precision") != precision:
         return None
-    is_same = result.config.get("model") == model and share is not None
+    is_same = result.config.model == model and share is not None
     return StoredSpeed(result.run_id, ceiling.value / cores, share.value if is_same and share else None)

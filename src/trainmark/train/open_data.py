@@ -24,7 +24,7 @@ def open_data(context: RankContext) -> Data:
     config, record, log = context.config, context.record, context.log
     counts = read_counts(record.folder, context.member)
     kind = DATASETS.load(config.dataset)
-    dataset = kind(kind.Settings.model_validate(with_folder(config, record.folder.path.parent)))
+    dataset = kind(kind.Settings.model_validate(with_folder(config, record.places.data)))
     draws = int(counts.sum())
     if getattr(dataset, "is_synthetic", False):
         log.write(

@@ -199,7 +199,7 @@ SHARE = MetricRow(
     "share",
     "higher",
     "share of ceiling",
-    description="The share of what the machine can do that settled training got out of it: steady FLOPS over the ceiling.",
+    description="The share of what the machine can do that settled training reached: steady FLOPS over the ceiling.",
     compute=_share,
     needs="epochs",
     builds_on=("flops_steady", "ceiling_flops"),

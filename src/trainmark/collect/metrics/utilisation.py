@@ -208,7 +208,7 @@ GPU = MetricRow(
     "share",
     "higher",
     "GPU utilisation",
-    description="The share of training time in which the members' accelerators ran a kernel, as NVIDIA's driver reports it.",
+    description="The share of training time in which the members' accelerators ran a kernel, by NVIDIA's driver.",
     compute=_gpu,
     only_if_there=True,
 )
@@ -271,7 +271,7 @@ PEAK_MEMORY = MetricRow(
     "B",
     "lower",
     "peak memory per worker",
-    description="The largest peak of memory of any worker: on its accelerator where it has one, else resident in the host.",
+    description="The largest peak of memory of any worker: on its accelerator, else resident in the host.",
     compute=_peak_memory,
     needs="finished members",
     of_each_member=True,

@@ -60,7 +60,7 @@ def default_layout(choices: RunChoices, train: TrainChoices, site: Site) -> Memo
 
 
 def has_fixed_shapes(model: str) -> bool:
-    """Whether all tensors of a model have shapes that do not depend on the data; its module says where not."""
+    """Whether all tensors of a model have shapes that do not depend on the data."""
     return find_card(model).has_fixed_shapes
 
 
