@@ -12,8 +12,9 @@ import pytest
 from tests.run_events import as_event, changed
 from trainmark.plan.make import make_plan
 from trainmark.plan.resolve import parse_setting, resolve_config
+from trainmark.report.drawing import Curve, Figure, Plot, draw_svg, thin
 from trainmark.report.page import flat_rows, report_page, run_section
-from trainmark.report.plots import MOST_LINES, Curve, Plot, draw_svg, plots_of, thin
+from trainmark.report.plots import MOST_LINES, plots_of
 from trainmark.spec.config import RunConfig
 from trainmark.spec.events import Event
 from trainmark.spec.plan import Plan, plan_from_json
@@ -104,12 +105,12 @@ def page(result: Result, events: dict[int, list[Event]]) -> str:
     return report_page([run_section(result, events, {})])
 
 
-def drawn(plot: Plot) -> ElementTree.Element:
+def drawn(plot: Figure) -> ElementTree.Element:
     assert plot.svg is not None, plot.caption
     return ElementTree.fromstring(plot.svg)
 
 
-def line_in(plot: Plot, colour: str = "#0072b2") -> list[tuple[float, float]]:
+def line_in(plot: Figure, colour: str = "#0072b2") -> list[tuple[float, float]]:
     """The corners of the first line of a colour, in the drawing's units; y grows downwards."""
     for path in drawn(plot).iter(f"{SVG}path"):
         style = path.get("style", "")
@@ -212,7 +213,7 @@ def test_a_run_that_recorded_no_learning_rate_says_so_and_keeps_its_other_plots(
 def test_step_times_are_drawn_with_the_steps_that_the_metrics_leave_out_shaded() -> None:
     plot = plots_of(written_result(), {0: written_events()})[2]
     assert "in ms; from 20 ms to 90 ms" in plot.caption
-    assert "warm-up, left out of the metrics (steps a member: 1)" in plot.caption
+    assert "warm-up, left out of the metrics (steps per member: 1)" in plot.caption
     assert "median of the steady state, 20 ms" in plot.caption
     xs = [x for x, _ in line_in(plot)]
     shades = [path.attrib["d"] for path in drawn(plot).iter(f"{SVG}path") if "fill: #e8e8e8" in path.get("style", "")]
@@ -264,7 +265,7 @@ def test_losses_that_are_no_numbers_are_left_out_and_counted() -> None:
 def test_a_long_line_keeps_the_smallest_and_the_largest_of_each_bin() -> None:
     y = np.sin(np.arange(100_000) * 0.7) + np.arange(100_000) * 1e-5
     y[[12_345, 67_890]] = 50.0, -50.0  # single late steps must not vanish
-    thinned = thin(Curve(0, np.arange(100_000.0), y), most=1000)
+    thinned = thin(Curve("a", np.arange(100_000.0), y), most=1000)
     assert len(thinned.x) <= 1000
     for first in range(0, 100_000, 200):  # 500 bins of 200
         inside = thinned.y[(thinned.x >= first) & (thinned.x < first + 200)]
@@ -364,9 +365,10 @@ def test_hostile_strings_stay_text() -> None:
     assert text.count("&lt;script&gt;") > 20
     for plot in section.plots[:4]:
         drawn(plot)
-    title = ElementTree.fromstring(draw_svg(lambda axes: None, salt=HOSTILE, alt=HOSTILE)).find(f"{SVG}title")
+    hostile = Figure(HOSTILE, HOSTILE, ((Plot(HOSTILE, HOSTILE, HOSTILE, ()),),), name=HOSTILE)
+    title = ElementTree.fromstring(draw_svg(hostile)).find(f"{SVG}title")
     assert title is not None
-    assert title.text == HOSTILE
+    assert title.text == f"{HOSTILE}. {HOSTILE}"
 
 
 @pytest.mark.parametrize(
@@ -381,3 +383,30 @@ def test_a_run_that_has_measured_nothing_gives_a_page_that_says_its_state(events
     assert text.count("Not shown: ") == 6
     assert "<svg" not in text
     structure(text)
+
+
+def test_the_curves_of_a_run_hold_what_its_members_recorded() -> None:
+    rate, loss, step_time, quality = plots_of(written_result(2), {0: written_events(), 1: written_events()})
+    (plot,) = rate.rows[0]
+    assert plot is not None
+    assert [curve.label for curve in plot.curves] == ["member 0", "member 1"]
+    assert np.allclose(plot.curves[0].y, [0.1, 0.2, 0.3, 0.4, 0.5, 0.6])
+    (plot,) = loss.rows[0]
+    assert plot is not None
+    assert plot.curves[1].y.tolist() == [3, 2.5, 2, 1.5, 1, 0.5]
+    (plot,) = step_time.rows[0]
+    assert plot is not None
+    assert np.allclose(plot.curves[0].y, [90, 20, 20, 20, 20, 20])
+    assert (plot.y_label, plot.references, plot.shaded) == (
+        "step time in ms",
+        (("median in steady state", 20.0, None),),
+        ((-0.5, 0.5),),
+    )
+    (plot,) = quality.rows[0]
+    assert plot is not None
+    assert (plot.x_label, plot.curves[0].x.tolist(), plot.curves[0].y.tolist()) == (
+        "epochs trained",
+        [1, 2],
+        [0.25, 0.75],
+    )
+    assert plot.references == (("target", 0.8, None),)

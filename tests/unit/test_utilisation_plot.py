@@ -10,8 +10,8 @@ import pytest
 from tests.run_events import as_event, changed
 from tests.unit.test_report_page import HOSTILE, SVG, drawn, line_in, structure, written_events, written_result
 from tests.unit.written_events import written_sample
+from trainmark.report.drawing import Figure
 from trainmark.report.page import report_page, run_section
-from trainmark.report.plots import Plot
 from trainmark.report.utilisation import MOST_POINTS, utilisation_plot
 from trainmark.spec.events import Event
 from trainmark.spec.result import Metric
@@ -28,11 +28,11 @@ def series(busy: list[float], **fields: Any) -> list[Event]:
     return [changed(START, wall_s=1000.0), *samples]
 
 
-def texts(plot: Plot) -> list[str]:
+def texts(plot: Figure) -> list[str]:
     return [element.text or "" for element in drawn(plot).iter(f"{SVG}text")]
 
 
-def shades(plot: Plot) -> list[tuple[float, float]]:
+def shades(plot: Figure) -> list[tuple[float, float]]:
     """Left and right ends of the shaded areas."""
     paths = [path.attrib["d"] for path in drawn(plot).iter(f"{SVG}path") if "fill: #e8e8e8" in path.get("style", "")]
     corners = [[float(x) for x in re.findall(r"[ML] (\S+) \S+", path)] for path in paths]

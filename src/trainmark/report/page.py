@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 from jinja2 import Environment, StrictUndefined
 
-from trainmark.report.plots import Plot, RankEvents, or_reason, plots_of
+from trainmark.report.drawing import Figure
+from trainmark.report.plots import RankEvents, or_reason, plots_of
 from trainmark.report.result_table import interval_of, note_of, scale_of, state_of, training_of
 from trainmark.report.utilisation import TITLE, NodeSeries, utilisation_plot
 from trainmark.spec.event_files import first_of
@@ -46,7 +47,7 @@ class RunSection:
     facts: list[Row]
     metrics: list[Row]
     members: list[Row]
-    plots: list[Plot]
+    plots: list[Figure]
     operators: list[OperatorShare]
     operators_caption: str
     records: dict[str, list[Row]]

@@ -1,22 +1,18 @@
 """Utilisation over time (as AI500's Fig. 6): how busy each member's cores and accelerators were, and its network."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trainmark.report.plots import PALETTE, SHADE, Plot, RankEvents, draw_figure
+from trainmark.report.drawing import PALETTE, Curve, Figure, Plot
+from trainmark.report.plots import RankEvents
 from trainmark.spec.event_files import first_of
 from trainmark.spec.events import EpochStart, EpochStop, Event
 from trainmark.spec.machine_events import Usage, UsageStart
 from trainmark.spec.result import Metric, Result
 from trainmark.spec.units import parse_cores, show_value
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 TITLE = "Utilisation over time"
 MOST_PANELS = 8
@@ -49,7 +45,7 @@ class Panel:
     pauses: tuple[tuple[float, float], ...]
 
 
-def utilisation_plot(result: Result, usage: NodeSeries, events: RankEvents) -> Plot:
+def utilisation_plot(result: Result, usage: NodeSeries, events: RankEvents) -> Figure:
     """The figure, small multiples of at most eight nodes; its caption says what it leaves out."""
     panels = [
         panel
@@ -58,18 +54,14 @@ def utilisation_plot(result: Result, usage: NodeSeries, events: RankEvents) -> P
         if (panel := _panel(member, series, events.get(member, ()), names_node=len(nodes) > 1)) is not None
     ]
     if not panels:
-        return Plot(TITLE, NO_SERIES)
+        return Figure(TITLE, NO_SERIES)
     shown = panels[:: -(-len(panels) // MOST_PANELS)]
-    caption = _caption(result, panels, shown)
     columns = 1 if len(shown) == 1 else 2
-    rows = -(-len(shown) // columns)
-    svg = draw_figure(
-        lambda figure: _draw(figure, shown, rows, columns),
-        0.5 + rows * (2.9 if columns == 1 else 2.1),
-        salt=f"{result.run_id} {TITLE}",
-        alt=f"{TITLE}. {caption}",
-    )
-    return Plot(TITLE, caption, svg)
+    height = 2.9 if columns == 1 else 2.1  # of a panel: two parts for shares, one for bytes
+    rows = _rows(shown, columns)
+    heights = (height * 2 / 3, height / 3) * (len(rows) // 2)
+    caption = _caption(result, panels, shown)
+    return Figure(TITLE, caption, rows, heights, name=f"{result.run_id} {TITLE}")
 
 
 def _panel(member: int, series: Sequence[Event], of_rank: Sequence[Event], *, names_node: bool) -> Panel | None:
@@ -134,57 +126,73 @@ def _mean(values: Numbers) -> float:
     return float(known.mean()) if len(known) else float("nan")
 
 
-def _draw(figure: "Figure", panels: list[Panel], rows: int, columns: int) -> None:
-    longest_s = max(panel.x[-1] for panel in panels)
-    seconds, unit = _time_unit(longest_s)
-    grid: Any = figure.subplots(
-        2 * rows, columns, sharex=True, squeeze=False, gridspec_kw={"height_ratios": [2, 1] * rows}
-    )
+def _rows(panels: list[Panel], columns: int) -> tuple[tuple[Plot | None, ...], ...]:
+    """Of each row of panels, a row of shares above a row of bytes."""
+    longest_s = max(float(panel.x[-1]) for panel in panels)
     most = max((np.nanmax(p.figures[name]) for p in panels for name in NETWORK if name in p.figures), default=0.0)
-    grid[0, 0].set_xlim(0, longest_s / seconds)  # of all: they share it
-    labelled: dict[str, Any] = {}
-    for number in range(rows * columns):
-        row, column = divmod(number, columns)
-        upper, lower = grid[2 * row, column], grid[2 * row + 1, column]
-        if number >= len(panels):
-            upper.set_axis_off()
-            lower.set_axis_off()
-            continue
-        labelled |= _draw_panel(upper, lower, panels[number], seconds)
-        lower.set_ylim(0, 1.05 * most or 1)
-        if column == 0:
-            upper.set_ylabel("%")
-            lower.set_ylabel("MB/s")
-        if number + columns >= len(panels):
-            lower.set_xlabel(f"time in {unit}")
-            lower.tick_params(labelbottom=True)
-    labels = [label for label, _ in (FILLED | LINES | NETWORK).values() if label in labelled]
-    handles = [labelled[label] for label in labels]
-    figure.legend(handles, labels, loc="outside upper left", ncols=4, frameon=False)
+    rows: list[tuple[Plot | None, ...]] = []
+    for first in range(0, len(panels), columns):
+        uppers: list[Plot | None] = []
+        lowers: list[Plot | None] = []
+        for number in range(first, first + columns):
+            if number >= len(panels):
+                uppers.append(None)
+                lowers.append(None)
+                continue
+            is_lowest = number + columns >= len(panels)
+            upper, lower = _plots(panels[number], longest_s, most, has_y=number == first, has_x=is_lowest)
+            uppers.append(upper)
+            lowers.append(lower)
+        rows += [tuple(uppers), tuple(lowers)]
+    return tuple(rows)
 
 
-def _draw_panel(upper: "Axes", lower: "Axes", panel: Panel, seconds: float) -> dict[str, Any]:
-    """Draws one node; what stands in the legend comes back by its label."""
-    edges = np.concatenate([[0.0], panel.x]) / seconds
-    drawn: dict[str, Any] = {}
+def _plots(panel: Panel, longest_s: float, most_mb_per_s: float, *, has_y: bool, has_x: bool) -> tuple[Plot, Plot]:
+    """One node: shares of time, and bytes; labels stand at the edges of the figure alone."""
+    seconds, unit = _time_unit(longest_s)
+    shaded = tuple((begin / seconds, end / seconds) for begin, end in panel.pauses)
+    upper = Plot(
+        panel.title,
+        "",
+        "%" if has_y else "",
+        (*_areas(panel, seconds), *_stairs(panel, LINES, seconds)),
+        shaded=shaded,
+        x_range=(0, longest_s / seconds),
+        y_range=(0, 105),
+    )
+    lower = Plot(
+        "",
+        f"time in {unit}" if has_x else "",
+        "MB/s" if has_y else "",
+        tuple(_stairs(panel, NETWORK, seconds)),
+        shaded=shaded,
+        x_range=upper.x_range,
+        y_range=(0, 1.05 * most_mb_per_s or 1),
+    )
+    return upper, lower
+
+
+def _areas(panel: Panel, seconds: float) -> Iterator[Curve]:
+    """Shares of the cores' time that add up, one upon another; below one percent nothing would be seen."""
     base = np.zeros(len(panel.x))
     for name, (label, colour) in FILLED.items():
         values = panel.figures.get(name)
-        if values is not None and (name == "busy" or np.nanmax(values) >= 1):  # below one percent nothing is seen
+        if values is not None and (name == "busy" or np.nanmax(values) >= 1):
             top = base + np.nan_to_num(values)
-            drawn[label] = upper.fill_between(
-                edges, _steps(base), _steps(top), step="pre", color=colour, alpha=0.6, linewidth=0
-            )
+            edges, low, high = _edges(panel, seconds), _steps(base), _steps(top)
+            yield Curve(label, edges, high, low, high, shape="area", colour=colour)
             base = top
-    for axes, lines in ((upper, LINES), (lower, NETWORK)):
-        for name, (label, colour) in lines.items():
-            if name in panel.figures:
-                (drawn[label],) = axes.plot(edges, _steps(panel.figures[name]), drawstyle="steps-pre", color=colour)
-        for begin, end in panel.pauses:
-            axes.axvspan(begin / seconds, end / seconds, color=SHADE, zorder=0)
-    upper.set_title(panel.title, fontsize=9, loc="left", pad=2)
-    upper.set_ylim(0, 105)
-    return drawn
+
+
+def _stairs(panel: Panel, lines: Mapping[str, tuple[str, str]], seconds: float) -> Iterator[Curve]:
+    for name, (label, colour) in lines.items():
+        if name in panel.figures:
+            y = _steps(panel.figures[name])
+            yield Curve(label, _edges(panel, seconds), y, shape="stairs", colour=colour)
+
+
+def _edges(panel: Panel, seconds: float) -> Numbers:
+    return np.concatenate([[0.0], panel.x]) / seconds
 
 
 def _steps(values: Numbers) -> Numbers:

@@ -1,0 +1,230 @@
+"""Curves, plots and figures as data, and how each figure is drawn: as SVG for pages, as PDF for papers."""
+
+import io
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from html import escape
+from itertools import cycle, pairwise
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Canvas
+
+# Okabe and Ito's colours, distinct to the colour-blind; without their yellow, which white paper swallows.
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+GREY, SHADE = "#666666", "#e8e8e8"
+DASHES = ("--", ":", "-.")
+WIDTH_INCHES, LEGEND_INCHES = 7.6, 0.5
+MOST_MARKED = 40  # points of a line that are marked one by one
+
+STYLE: dict[Any, Any] = {
+    "svg.fonttype": "none",  # text stays text: small, searchable, read aloud
+    "pdf.fonttype": 42,  # TrueType, which publishers take
+    "font.sans-serif": ["DejaVu Sans", "Verdana"],  # Verdana is as wide, where the first is not installed
+    "font.size": 9,
+    "text.parse_math": False,  # a $ is a $
+    "path.simplify": False,  # `thin` is the only thinning, and is stated
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#dddddd",
+    "grid.linewidth": 0.6,
+    "lines.linewidth": 1.2,
+}
+
+Numbers = NDArray[np.float64]
+Span = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Curve:
+    """What was measured at each `x`, with the ends of its interval where it has one.
+
+    `shape`: a line through the points; stairs, on which each value holds from the x before to its own; or the area
+    between `low` and `high`, with stairs as its edges.
+    """
+
+    label: str
+    x: Numbers
+    y: Numbers
+    low: Numbers | None = None
+    high: Numbers | None = None
+    shape: Literal["line", "stairs", "area"] = "line"
+    colour: str | None = None  # None: by its place among the curves
+
+
+class Reference(NamedTuple):
+    """A dashed line to compare with: a level, or an ideal curve if it has an `x`."""
+
+    label: str
+    y: float | Numbers
+    x: Numbers | None = None
+
+
+@dataclass(frozen=True)
+class Plot:
+    """One pair of axes, whose labels say the unit; what lies in `shaded` spans of x is of another kind."""
+
+    title: str
+    x_label: str
+    y_label: str
+    curves: tuple[Curve, ...]
+    references: tuple[Reference, ...] = ()
+    shaded: tuple[Span, ...] = ()
+    x_scale: Literal["real", "whole", "log2"] = "real"
+    is_log_y: bool = False
+    x_range: tuple[float | None, float | None] = (None, None)
+    y_range: tuple[float | None, float | None] = (None, None)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """Plots in rows, under one title and one legend; without plots, the caption says why there are none.
+
+    `name` tells it from all others of a page.
+    """
+
+    title: str
+    caption: str
+    rows: tuple[tuple[Plot | None, ...], ...] = ()
+    heights_inches: tuple[float, ...] = (2.9,)
+    name: str = ""
+
+    @cached_property
+    def svg(self) -> str | None:
+        """An `svg` element to stand in a page among others; None without plots."""
+        return draw_svg(self) if self.rows else None
+
+
+def thin(curve: Curve, most: int) -> Curve:
+    """At most `most` points: the smallest and the largest value of each of `most` / 2 bins of equal length."""
+    if len(curve.x) <= most:
+        return curve
+    edges = np.linspace(0, len(curve.x), most // 2 + 1).astype(int)
+    bins = [(start, curve.y[start:stop]) for start, stop in pairwise(edges)]
+    kept = np.unique([start + end for start, y in bins for end in (y.argmin(), y.argmax())])
+    low, high = (None if end is None else end[kept] for end in (curve.low, curve.high))
+    return Curve(curve.label, curve.x[kept], curve.y[kept], low, high, curve.shape, curve.colour)
+
+
+def draw_svg(figure: Figure) -> str:
+    """The figure as an `svg` element: equal for equal data, its caption there for those who cannot see."""
+    # Without Date and the other metadata, nothing of the time or the program's version is in the text.
+    text = _draw(figure, "svg", dict.fromkeys(("Date", "Creator", "Format", "Type"))).decode()
+    text = text[text.index("<svg") :].replace("<svg", '<svg role="img"', 1)
+    text = re.sub(r'<g id="[^"]*"', "<g", text)  # figure_1 and the like would be twice in a page
+    return text.replace(">", f">\n <title>{escape(f'{figure.title}. {figure.caption}')}</title>", 1)
+
+
+def draw_pdf(figure: Figure) -> bytes:
+    """The figure as a PDF file of one page: equal for equal data."""
+    return _draw(figure, "pdf", {"CreationDate": None, "Title": f"{figure.title}. {figure.caption}"})
+
+
+def _draw(figure: Figure, file_format: str, metadata: dict[str, Any]) -> bytes:
+    import matplotlib
+    from matplotlib.figure import Figure as Canvas
+
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()  # whatever the user's matplotlibrc says
+        matplotlib.rcParams.update({**STYLE, "svg.hashsalt": figure.name or figure.title})
+        height = sum(figure.heights_inches) + (LEGEND_INCHES if len(figure.rows) > 1 else 0.0)
+        canvas = Canvas(figsize=(WIDTH_INCHES, height), layout="constrained", facecolor="none")
+        draw_on(canvas, figure)
+        file = io.BytesIO()
+        canvas.savefig(file, format=file_format, metadata=metadata)
+    return file.getvalue()
+
+
+def draw_on(canvas: "Canvas", figure: Figure) -> None:
+    """Draws all plots, which share their x, and one legend above them."""
+    grid: Any = canvas.subplots(
+        len(figure.rows),
+        max(map(len, figure.rows)),
+        sharex=True,
+        squeeze=False,
+        gridspec_kw={"height_ratios": figure.heights_inches},
+    )
+    labelled: dict[str, Any] = {}
+    for axes_of_row, plots in zip(grid, figure.rows, strict=True):
+        for axes, plot in zip(axes_of_row, plots, strict=True):
+            if plot is None:
+                axes.set_axis_off()
+            else:
+                _draw_plot(axes, plot)
+                handles, labels = axes.get_legend_handles_labels()
+                labelled |= dict(zip(labels, handles, strict=True))
+    if labelled:
+        canvas.legend(list(labelled.values()), list(labelled), loc="outside upper left", ncols=4, frameon=False)
+
+
+def _draw_plot(axes: "Axes", plot: Plot) -> None:
+    for begin, end in plot.shaded:
+        axes.axvspan(begin, end, color=SHADE, zorder=0)
+    are_named = len(plot.curves) <= len(PALETTE)  # more share one colour
+    for number, curve in enumerate(plot.curves):
+        colour = curve.colour or PALETTE[number if are_named else 0]
+        _draw_curve(axes, curve, colour, label=curve.label if are_named else None)
+    for (label, y, x), dashes in zip(plot.references, cycle(DASHES)):
+        style: dict[str, Any] = {"color": GREY, "linestyle": dashes, "linewidth": 1, "label": label}
+        if x is None:
+            axes.axhline(float(y), **style)
+        else:
+            axes.plot(x, y, **style)
+    axes.set_title(plot.title, fontsize=9, loc="left", pad=2)
+    axes.set_xlabel(plot.x_label)
+    axes.set_ylabel(plot.y_label)
+    _scale_x(axes, plot)
+    axes.set_yscale("log" if plot.is_log_y else "linear")
+    axes.set_ylim(*plot.y_range)
+
+
+def _draw_curve(axes: "Axes", curve: Curve, colour: str, label: str | None) -> None:
+    if curve.low is not None and curve.high is not None:
+        is_area = curve.shape == "area"
+        axes.fill_between(
+            curve.x,
+            curve.low,
+            curve.high,
+            step="pre" if is_area else None,
+            color=colour,
+            alpha=0.6 if is_area else 0.2,
+            linewidth=0,
+            label=label if is_area else None,
+        )
+    if curve.shape != "area":
+        axes.plot(
+            curve.x,
+            curve.y,
+            color=colour,
+            alpha=1.0 if label is not None else 0.4,
+            drawstyle="steps-pre" if curve.shape == "stairs" else "default",
+            marker="o" if curve.shape == "line" and len(curve.x) <= MOST_MARKED else "",
+            markersize=3,
+            label=label,
+        )
+
+
+def _scale_x(axes: "Axes", plot: Plot) -> None:
+    from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
+
+    if plot.x_scale == "whole":
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    elif plot.x_scale == "log2":
+        axes.set_xscale("log", base=2)
+        axes.xaxis.set_major_locator(FixedLocator(_all_x(plot.curves)))  # a scale that was measured is a tick
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
+        axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_xlim(*plot.x_range)
+    axes.tick_params(labelbottom=bool(plot.x_label))
+
+
+def _all_x(curves: Iterable[Curve]) -> list[float]:
+    return sorted({float(x) for curve in curves for x in curve.x})

@@ -1,0 +1,132 @@
+"""What is drawn is what the curves hold: points, intervals, references, scales; as SVG and as PDF."""
+
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure as Canvas
+
+from trainmark.report.drawing import (
+    GREY,
+    PALETTE,
+    Curve,
+    Figure,
+    Plot,
+    Reference,
+    draw_on,
+    draw_pdf,
+    draw_svg,
+    thin,
+)
+
+WORKERS = np.array([1.0, 2.0, 4.0])
+LOW, HIGH = np.array([9.0, 18.0, 33.0]), np.array([11.0, 20.0, 40.0])
+MEASURED = Curve("measured", WORKERS, np.array([10.0, 19.0, 36.0]), LOW, HIGH)
+IDEAL = Reference("ideal", 10 * WORKERS, WORKERS)
+
+
+def scaling(**changes: Any) -> Plot:
+    values: dict[str, Any] = {
+        "title": "",
+        "x_label": "workers",
+        "y_label": "throughput in samples/s",
+        "curves": (MEASURED,),
+        "references": (IDEAL, Reference("needed", 25.0)),
+        "x_scale": "log2",
+    }
+    return Plot(**{**values, **changes})
+
+
+def axes_of(*plots: Plot) -> list[Axes]:
+    canvas = Canvas(layout="constrained")
+    draw_on(canvas, Figure("Scaling", "", tuple((plot,) for plot in plots), (2.0,) * len(plots)))
+    canvas.draw_without_rendering()
+    return canvas.axes
+
+
+def test_points_and_their_intervals_are_drawn_where_they_are() -> None:
+    (axes,) = axes_of(scaling())
+    assert axes.lines[0].get_xydata().tolist() == [[1, 10], [2, 19], [4, 36]]
+    corners = axes.collections[0].get_paths()[0].vertices.tolist()
+    for point in ([1, 9], [2, 18], [4, 33], [1, 11], [2, 20], [4, 40]):
+        assert point in corners
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("workers", "throughput in samples/s")
+
+
+def test_a_curve_without_an_interval_has_no_band() -> None:
+    (axes,) = axes_of(scaling(curves=(Curve("measured", WORKERS, WORKERS),)))
+    assert list(axes.collections) == []
+
+
+def test_an_ideal_curve_and_a_level_are_dashed_grey_and_named() -> None:
+    (axes,) = axes_of(scaling())
+    _, ideal, level = axes.lines
+    assert ideal.get_xydata().tolist() == [[1, 10], [2, 20], [4, 40]]
+    assert list(level.get_ydata()) == [25.0, 25.0]
+    assert [(line.get_color(), line.get_linestyle()) for line in (ideal, level)] == [(GREY, "--"), (GREY, ":")]
+    assert [text.get_text() for text in axes.figure.legends[0].get_texts()] == ["measured", "ideal", "needed"]
+
+
+def test_on_a_logarithmic_scale_of_workers_each_measured_number_is_a_tick() -> None:
+    (axes,) = axes_of(scaling())
+    assert axes.get_xscale() == "log"
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["1", "2", "4"]
+
+
+def test_curves_have_the_colours_that_all_can_tell_apart_and_too_many_share_one() -> None:
+    (few,) = axes_of(scaling(curves=tuple(Curve(str(n), WORKERS, WORKERS + n) for n in range(7)), references=()))
+    assert [line.get_color() for line in few.lines] == list(PALETTE)
+    (many,) = axes_of(scaling(curves=tuple(Curve(str(n), WORKERS, WORKERS + n) for n in range(8)), references=()))
+    assert {line.get_color() for line in many.lines} == {PALETTE[0]}
+    assert list(many.figure.legends) == []
+
+
+def test_stairs_hold_a_value_up_to_its_x_and_areas_lie_between_their_edges() -> None:
+    edges, values = np.array([0.0, 1.0, 2.0]), np.array([5.0, 5.0, 7.0])
+    stairs = Curve("busy", edges, values, shape="stairs", colour="#112233")
+    area = Curve("waits", edges, values, np.zeros(3), values, shape="area", colour="#445566")
+    (axes,) = axes_of(scaling(curves=(stairs, area), references=(), x_scale="real"))
+    assert (axes.lines[0].get_drawstyle(), axes.lines[0].get_color()) == ("steps-pre", "#112233")
+    assert len(axes.lines) == 1
+    assert to_hex(axes.collections[0].get_facecolor()[0]) == "#445566"
+    corners = axes.collections[0].get_paths()[0].vertices.tolist()
+    assert [1, 7] in corners  # the second value holds from 1 on
+    assert [1, 5] in corners
+
+
+def test_plots_one_above_another_share_their_x_and_the_lowest_has_its_label() -> None:
+    upper, lower = axes_of(
+        scaling(x_label="", x_scale="real", x_range=(0, 8)), scaling(x_scale="real", y_range=(0, 50))
+    )
+    assert upper.get_xlim() == lower.get_xlim() == (0, 8)
+    assert lower.get_ylim() == (0, 50)
+    assert not any(label.get_visible() and label.get_text() for label in upper.get_xticklabels())
+
+
+def test_a_figure_is_the_same_svg_and_pdf_each_time() -> None:
+    figure = Figure("Scaling", "Throughput by workers.", ((scaling(),),), name="a")
+    assert draw_svg(figure) == draw_svg(figure) == figure.svg
+    assert ElementTree.fromstring(draw_svg(figure)).get("role") == "img"
+    pdf = draw_pdf(figure)
+    assert pdf == draw_pdf(figure)
+    assert pdf.startswith(b"%PDF-")
+    assert b"Scaling. Throughput by workers." in pdf
+
+
+def test_a_figure_without_plots_has_no_drawing() -> None:
+    assert Figure("Scaling", "Not shown: no run has ended.").svg is None
+
+
+@pytest.mark.parametrize("most", [10, 100])
+def test_a_thinned_curve_keeps_label_and_interval(most: int) -> None:
+    x = np.arange(50.0)
+    thinned = thin(Curve("a", x, np.sin(x), np.sin(x) - 1, np.sin(x) + 2), most)
+    assert thinned.label == "a"
+    assert len(thinned.x) <= most
+    assert thinned.low is not None
+    assert thinned.high is not None
+    assert np.allclose(thinned.low, thinned.y - 1)
+    assert np.allclose(thinned.high, thinned.y + 2)
