@@ -112,11 +112,11 @@ SCHEDULES = Registry(
 PRECISIONS = Registry(
     "precision",
     {
-        "fp32": "trainmark.train.torch.precision.fp32:build",
-        "tf32": "trainmark.train.torch.precision.tf32:build",
-        "bf16-mixed": "trainmark.train.torch.precision.bf16_mixed:build",
-        "fp16-mixed": "trainmark.train.torch.precision.fp16_mixed:build",
-        "fp16": "trainmark.train.torch.precision.fp16:build",
+        "fp32": "trainmark.train.torch.precision.floating:fp32",
+        "tf32": "trainmark.train.torch.precision.floating:tf32",
+        "bf16-mixed": "trainmark.train.torch.precision.floating:bf16_mixed",
+        "fp16-mixed": "trainmark.train.torch.precision.floating:fp16_mixed",
+        "fp16": "trainmark.train.torch.precision.floating:fp16",
         "int8": "trainmark.train.torch.precision.int8:build",
     },
     group="trainmark.precisions",

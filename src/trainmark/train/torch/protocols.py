@@ -50,6 +50,7 @@ class Arithmetic:
     convert: Callable[[nn.Module], nn.Module] = _unchanged
     forward: Callable[[], AbstractContextManager[Any]] = nullcontext
     scaler: Scaler | None = None
+    loss_tolerance: float = 1e-5  # how far a step's loss may be from fp32's; fp32 itself may add up in another order
 
 
 class Communicator(Protocol):
