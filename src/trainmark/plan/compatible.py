@@ -5,10 +5,9 @@ from difflib import SequenceMatcher
 from typing import Literal
 
 from trainmark.plan.by_mpi import reasons_against_mpi
-from trainmark.plan.device_defaults import find_engine
 from trainmark.plan.images import image_refusals
 from trainmark.spec.config import RunConfig, Section, TrainConfig
-from trainmark.spec.engine_offer import EngineOffer, differing
+from trainmark.spec.engine_offer import EngineOffer, differing, find_engine
 from trainmark.spec.errors import PlanError
 from trainmark.spec.layout import SPLITTING
 from trainmark.spec.registries import ENGINES, MODELS
@@ -20,7 +19,7 @@ PLAIN_EXCHANGE = {"communication": "allreduce", "communication_precision": "fp32
 
 def check_compatible(config: RunConfig, workers: int, site: Site) -> None:
     """Returns if the recipe can be trained by `workers` on this site; raises the first refusal otherwise."""
-    train, offer = config.train, find_engine(config)
+    train, offer = config.train, find_engine(config.train.engine)
     for refusal in (
         *_not_offered(config, offer, site),
         *_foreign_settings(train, offer),
@@ -71,7 +70,7 @@ def _not_offered(config: RunConfig, offer: EngineOffer, site: Site) -> Iterator[
 
 
 def _engines() -> Iterator[tuple[str, EngineOffer]]:
-    return ((name, ENGINES.load(name)) for name in ENGINES)
+    return ((name, find_engine(name)) for name in ENGINES)
 
 
 def _or_engine(able: Iterator[str]) -> str:

@@ -5,15 +5,13 @@ from typing import Literal
 
 from trainmark.plan.scale import Scale
 from trainmark.spec.config import RunChoices, RunConfig
-from trainmark.spec.engine_offer import EngineOffer
-from trainmark.spec.errors import ConfigError
-from trainmark.spec.registries import ENGINES
+from trainmark.spec.engine_offer import find_engine
 from trainmark.spec.site import Site
 
 
 def fill_defaults(choices: RunChoices, scale: Scale, site: Site) -> RunConfig:
     """The choices with nothing left open: docs/benchmarks.md holds the measurements behind each default."""
-    launch, offer = choices.launch, find_engine(choices)
+    launch, offer = choices.launch, find_engine(choices.train.engine)
     precision = choices.train.precision or default_precision(site, offer.precisions)
     train = choices.train.model_copy(update={"precision": precision})
     own = offer.fill(choices.model_copy(update={"train": train}), scale.workers, site)
@@ -22,26 +20,13 @@ def fill_defaults(choices: RunChoices, scale: Scale, site: Site) -> RunConfig:
         | {
             "ensemble": choices.ensemble.model_dump() | scale._asdict(),
             "train": train.model_dump(exclude_none=True) | own,
-            "launch": launch.model_dump()
-            | {
-                "allocator": launch.allocator or default_allocator(site),
-                "loader_workers": default_loader_workers(site)
-                if launch.loader_workers is None
-                else launch.loader_workers,
+            "launch": {
+                "allocator": default_allocator(site),
+                "loader_workers": default_loader_workers(site),
+                **launch.model_dump(exclude_none=True),
             },
         }
     )
-
-
-def find_engine(choices: RunChoices) -> EngineOffer:
-    """What the engine offers that is to train."""
-    offer = ENGINES.load(choices.train.engine)
-    if not isinstance(offer, EngineOffer):
-        raise ConfigError(
-            f"The engine '{choices.train.engine}' is a {type(offer).__name__}, but an EngineOffer is needed "
-            "(docs/extending.md). Known engines: " + ", ".join(ENGINES) + "."
-        )
-    return offer
 
 
 def default_allocator(site: Site) -> Literal["tcmalloc", "keep"]:
