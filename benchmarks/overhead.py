@@ -22,7 +22,7 @@ from trainmark.launch.commands import rank_environment
 from trainmark.machine.local_site import local_site
 from trainmark.machine.software import describe_machine
 from trainmark.machine.topology import read_topology
-from trainmark.plan.device_defaults import default_allocator
+from trainmark.plan.make import default_allocator
 from trainmark.spec.config import LaunchConfig
 from trainmark.spec.plan import Rank
 from turns import (

@@ -30,7 +30,7 @@ from tests.two_cores import CORES
 from tests.waiting import wait_until
 from trainmark.launch.commands import rank_environment
 from trainmark.machine.local_site import local_site
-from trainmark.plan.device_defaults import default_allocator
+from trainmark.plan.make import default_allocator
 from trainmark.spec.config import LaunchConfig
 from trainmark.spec.plan import Rank
 

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainmark.plan.mapping import map_members
-from trainmark.plan.scale import Scale
+from trainmark.plan.mapping import Scale, map_members
 from trainmark.spec.config import LaunchConfig
 from trainmark.spec.errors import PlanError
 from trainmark.spec.plan import (

@@ -13,9 +13,8 @@ from trainmark.launch.commands import shared_environment
 from trainmark.launch.mpi import ByMpirun, Mpirun, check_root, find_mpirun, hosts_of, mpirun_words
 from trainmark.machine.local_site import local_site
 from trainmark.pipeline import plan_run
-from trainmark.plan.mapping import map_members
+from trainmark.plan.mapping import Scale, map_members
 from trainmark.plan.resolve import parse_setting, resolve_config
-from trainmark.plan.scale import Scale
 from trainmark.spec.config import LaunchConfig
 from trainmark.spec.errors import PlanError
 from trainmark.spec.plan import Rank

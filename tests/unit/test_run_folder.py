@@ -9,8 +9,7 @@ from tests.planned import EIGHT_CORES, planned_config
 from tests.unit.test_report_page import written_result
 from trainmark.machine import claims
 from trainmark.machine.claims import STALE_S, is_being_worked_on
-from trainmark.plan.mapping import map_members
-from trainmark.plan.scale import Scale
+from trainmark.plan.mapping import Scale, map_members
 from trainmark.spec.errors import ConfigError
 from trainmark.spec.files import read_json, write_json, write_text
 from trainmark.spec.job_record import job_records, read_job_record, write_jobs

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainmark.plan.scale import solve_scale
+from trainmark.plan.mapping import solve_scale
 from trainmark.spec.config import EnsembleChoices
 from trainmark.spec.errors import PlanError
 from trainmark.spec.site import NodeGroup, Site, Slot

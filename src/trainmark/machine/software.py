@@ -12,7 +12,7 @@ from typing import Any
 import trainmark
 from trainmark.machine.accelerators import find_accelerators
 from trainmark.machine.topology import instruction_sets, read_topology
-from trainmark.spec.registries import ENGINES
+from trainmark.spec.engine_offer import find_engine
 from trainmark.spec.units import show_cores
 
 PACKAGES = ("numpy", "scipy", "pydantic", "nvidia-ml-py", "mpi4py")
@@ -46,7 +46,7 @@ def describe_software(engine: str = "torch") -> dict[str, Any]:
         "trainmark": trainmark.__version__,
         "python": platform.python_version(),
         "system": platform.platform(),
-        **{package: _version_of(package) for package in (*ENGINES.load(engine).packages, *PACKAGES)},
+        **{package: _version_of(package) for package in (*find_engine(engine).packages, *PACKAGES)},
     }
 
 

@@ -1,1 +1,1 @@
-"""RunConfig + Site → Plan: pure functions, no torch, nothing touched."""
+"""RunChoices + Site → RunConfig + Plan: pure functions, no framework, nothing touched."""

@@ -2,25 +2,25 @@
 
 from collections.abc import Iterator
 from difflib import SequenceMatcher
+from importlib.util import find_spec
 from typing import Literal
 
-from trainmark.plan.by_mpi import reasons_against_mpi
-from trainmark.plan.device_defaults import find_engine
-from trainmark.plan.images import image_refusals
+from trainmark.plan.data_check import image_refusals
 from trainmark.spec.config import RunConfig, Section, TrainConfig
-from trainmark.spec.engine_offer import EngineOffer, differing
+from trainmark.spec.engine_offer import EngineOffer, differing, find_engine
 from trainmark.spec.errors import PlanError
 from trainmark.spec.layout import SPLITTING
 from trainmark.spec.registries import ENGINES, MODELS
 from trainmark.spec.site import Site
 from trainmark.workloads.find import find_card, find_size
 
+BY_LIBRARY = "--set train.communication=allreduce"
 PLAIN_EXCHANGE = {"communication": "allreduce", "communication_precision": "fp32"}
 
 
 def check_compatible(config: RunConfig, workers: int, site: Site) -> None:
     """Returns if the recipe can be trained by `workers` on this site; raises the first refusal otherwise."""
-    train, offer = config.train, find_engine(config)
+    train, offer = config.train, find_engine(config.train.engine)
     for refusal in (
         *_not_offered(config, offer, site),
         *_foreign_settings(train, offer),
@@ -29,7 +29,7 @@ def check_compatible(config: RunConfig, workers: int, site: Site) -> None:
         *_arithmetic(train, site),
         *_stages(config, workers),
         *_groups(train, workers),
-        *reasons_against_mpi(config, site),
+        *_mpi(config, site),
         *_wire(train),
         *_optimizer(train),
         *offer.refusals(config, workers, site),
@@ -71,7 +71,7 @@ def _not_offered(config: RunConfig, offer: EngineOffer, site: Site) -> Iterator[
 
 
 def _engines() -> Iterator[tuple[str, EngineOffer]]:
-    return ((name, ENGINES.load(name)) for name in ENGINES)
+    return ((name, find_engine(name)) for name in ENGINES)
 
 
 def _or_engine(able: Iterator[str]) -> str:
@@ -211,4 +211,35 @@ def _optimizer(train: TrainConfig) -> Iterator[str]:
         yield (
             f"train.nesterov is for sgd with momentum, but the optimizer is {train.optimizer} with momentum "
             f"{train.momentum:g}. Choose --set train.nesterov=false, or sgd with a momentum above 0."
+        )
+
+
+def _mpi(config: RunConfig, site: Site) -> Iterator[str]:
+    train, launcher = config.train, config.launch.launcher
+    if train.communication != "mpi":
+        return
+    if launcher == "local":
+        yield (
+            "train.communication=mpi joins workers that MPI has started, but the launcher 'local' starts them itself. "
+            f"Choose --launcher mpi, or {BY_LIBRARY}."
+        )
+    if launcher == "slurm" and site.slurm.starter == "srun" and site.slurm.mpi in (None, "none"):
+        yield (
+            "train.communication=mpi needs workers that MPI can tell of each other, but srun starts them without. "
+            f'Set slurm.mpi = "pmix" in the site file, or choose {BY_LIBRARY}.'
+        )
+    if train.communication_precision != "fp32":
+        yield (
+            f"MPI adds up gradients in fp32, but train.communication_precision is {train.communication_precision}. "
+            f"Choose --set train.communication_precision=fp32, or {BY_LIBRARY}."
+        )
+    if site.has_accelerators:
+        yield (
+            "train.communication=mpi adds up gradients in the memory of the host, but they lie on accelerators. "
+            f"Choose {BY_LIBRARY}."
+        )
+    if not site.python and not site.container and find_spec("mpi4py") is None:
+        yield (
+            "train.communication=mpi needs mpi4py, which is not installed. Install it: pip install 'trainmark[mpi]', "
+            f"or choose {BY_LIBRARY}."
         )

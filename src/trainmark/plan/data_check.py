@@ -1,14 +1,22 @@
-"""Whether a run's data are there, or can be made, fit the model and are enough, and whether there is space for it."""
+"""Whether a run's data are there or can be made, fit the model, are enough, and have space where they are needed."""
+
+from collections.abc import Iterator
+from typing import Any
 
 from trainmark.data.bootstrap import check_draws
 from trainmark.data.facts import facts_of
 from trainmark.data.folders import foresee_dataset
 from trainmark.machine.storage import check_space
-from trainmark.plan.images import check_found
+from trainmark.plan.parts import known_classes
 from trainmark.spec.config import RunConfig
+from trainmark.spec.errors import PlanError
 from trainmark.spec.plan import Plan
+from trainmark.spec.registries import DATASETS
 from trainmark.spec.run_folder import Places
+from trainmark.spec.site import Site
+from trainmark.spec.units import show_shape
 from trainmark.spec.workload import DataFacts
+from trainmark.workloads.find import find_card
 
 SPACE_FOR_RECORDS = 4 * 2**20
 SPACE_FOR_MEMBER = 16 * 2**10  # of records, beside its bootstrap
@@ -22,3 +30,84 @@ def check_data(config: RunConfig, plan: Plan, places: Places) -> DataFacts:
     check_draws(config, num_samples, plan.members, plan.workers_per_member)
     check_space(places.runs, needed_bytes=plan.members * (num_samples + SPACE_FOR_MEMBER) + SPACE_FOR_RECORDS)
     return facts
+
+
+def image_refusals(config: RunConfig) -> Iterator[str]:
+    """Why the model cannot be trained on the dataset, as far as settings tell: files are not looked at."""
+    kind = DATASETS.load(config.dataset)
+    dataset = kind(kind.Settings.model_validate(config.data))
+    shape = getattr(dataset, "sample_shape", None)
+    yield from _augmentation(config)
+    if shape is not None and len(shape) == 3:
+        yield from _too_small(config, shape, kind.Settings.model_fields)
+        yield from _other_channels(config, shape[0])
+    yield from _too_many_classes(config, known_classes(config))
+
+
+def check_found(config: RunConfig, found: DataFacts) -> None:
+    """Raises if the model cannot be trained on data that are there: by what their files tell, as far as they do."""
+    settings = DATASETS.load(config.dataset).Settings.model_fields
+    shape = found.sample_shape
+    images = shape if shape is not None and len(shape) == 3 else None
+    for refusal in (
+        *(_too_small(config, images, settings) if images else ()),
+        *(_other_channels(config, images[0]) if images else ()),
+        *_too_many_classes(config, found.num_classes),
+    ):
+        raise PlanError(refusal)
+
+
+def _augmentation(config: RunConfig) -> Iterator[str]:
+    known, chosen = getattr(DATASETS.load(config.dataset), "augmentations", None), config.train.augmentation
+    if known is not None and chosen not in known:
+        yield (
+            f"The dataset {config.dataset} cannot be changed by {chosen}. Choose --set train.augmentation={known[-1]}."
+        )
+
+
+def _too_small(config: RunConfig, shape: tuple[int, ...], settings: Any) -> Iterator[str]:
+    card = find_card(config.model)
+    if not card.is_too_small(shape):
+        return
+    smallest = card.smallest_side
+    sides = {"height": shape[1], "width": shape[2]}
+    short = ["image_size"] if "image_size" in settings else [name for name, side in sides.items() if side < smallest]
+    choices = [f"--set data.{name}={smallest}" for name in short if name in settings]
+    yield (
+        f"{config.model} needs images of at least {smallest} × {smallest}, but those of {config.dataset} are "
+        f"{show_shape(shape[1:])}. Choose {' '.join(choices)}{', or ' if choices else ''}another model."
+    )
+
+
+def _other_channels(config: RunConfig, channels: int) -> Iterator[str]:
+    taken = config.model_settings.get("channels", find_card(config.model).input_shape[0])
+    if isinstance(taken, int) and taken != channels:
+        yield _mismatch(config, "channels", channels, taken)
+
+
+def _too_many_classes(config: RunConfig, classes: Any) -> Iterator[str]:
+    most = find_card(config.model).value_of("num_classes", config.model_settings)
+    if isinstance(most, int) and isinstance(classes, int) and classes > most:
+        yield _mismatch(config, "num_classes", classes, most)
+
+
+def _mismatch(config: RunConfig, key: str, there: int, taken: int) -> str:
+    if key in config.data:
+        return f"{config.model} is for {taken} {key}, but data.{key} is {there}. Choose --set data.{key}={taken}."
+    return (
+        f"{config.model} is for {taken} {key}, but {config.dataset} has {there}. "
+        f"Choose --set model_settings.{key}={there}, or another dataset."
+    )
+
+
+def check_staging(config: RunConfig, plan: Plan, site: Site) -> None:
+    """Returns unless data are to be staged and the site does not say where; that is refused."""
+    if config.launch.stage == "none":
+        return
+    for node in dict.fromkeys(rank.node for job in plan.first_jobs for rank in job.ranks):
+        if site.group_of(node).local_storage is None:
+            raise PlanError(
+                f"launch.stage=local copies data to each node's own storage, but site '{site.name}' does not say where "
+                f'{node} has any. Give its group local_storage = "$TMPDIR", or another folder, in a file for --site '
+                "(trainmark machine --draft-site writes one), or choose --set launch.stage=none."
+            )

@@ -1,11 +1,13 @@
-"""The Plan of a run: Eq. 5 solved, the recipe completed and checked, members mapped."""
+"""RunChoices + Site → RunConfig + Plan: what is open is filled in, what cannot be is refused, members are mapped."""
+
+from collections.abc import Collection
+from typing import Literal
 
 from trainmark.plan.compatible import check_compatible
-from trainmark.plan.device_defaults import fill_defaults
-from trainmark.plan.mapping import map_members
-from trainmark.plan.scale import solve_scale
-from trainmark.plan.staging import check_staging
+from trainmark.plan.data_check import check_staging
+from trainmark.plan.mapping import Scale, map_members, solve_scale
 from trainmark.spec.config import RunChoices, RunConfig
+from trainmark.spec.engine_offer import find_engine
 from trainmark.spec.plan import Plan
 from trainmark.spec.site import Site
 
@@ -18,3 +20,44 @@ def make_plan(choices: RunChoices, site: Site) -> tuple[RunConfig, Plan]:
     plan = map_members(scale, site, config.launch)
     check_staging(config, plan, site)
     return config, plan
+
+
+def fill_defaults(choices: RunChoices, scale: Scale, site: Site) -> RunConfig:
+    """The choices with nothing left open: docs/benchmarks.md holds the measurements behind each default."""
+    launch, offer = choices.launch, find_engine(choices.train.engine)
+    precision = choices.train.precision or default_precision(site, offer.precisions)
+    train = choices.train.model_copy(update={"precision": precision})
+    own = offer.fill(choices.model_copy(update={"train": train}), scale.workers, site)
+    return RunConfig.model_validate(
+        choices.model_dump()
+        | {
+            "ensemble": choices.ensemble.model_dump() | scale._asdict(),
+            "train": train.model_dump(exclude_none=True) | own,
+            "launch": {
+                "allocator": default_allocator(site),
+                "loader_workers": default_loader_workers(site),
+                **launch.model_dump(exclude_none=True),
+            },
+        }
+    )
+
+
+def default_allocator(site: Site) -> Literal["tcmalloc", "keep"]:
+    """tcmalloc where the nodes have it; else glibc, set to keep what is freed. With accelerators it hardly matters."""
+    return "tcmalloc" if "tcmalloc" in site.allocators and not site.has_accelerators else "keep"
+
+
+def default_loader_workers(site: Site) -> int:
+    """Beside an accelerator, a reader on each of the worker's cores, up to eight; on CPUs one beside the training."""
+    cores = min(len(slot.cores) for group in site.groups for slot in group.slots)
+    return min(8, cores) if site.has_accelerators else 1
+
+
+def default_precision(site: Site, offered: Collection[str]) -> str:
+    """bf16 with fp32 master weights where accelerators compute in it; fp32 on CPUs, few of which have bf16 units.
+
+    Of what the engine does not offer, the next; or what it offers first.
+    """
+    mixed = ("bf16-mixed", "fp16-mixed") if all(group.bf16 for group in site.groups) else ("fp16-mixed",)
+    wanted = (*mixed, "fp32") if site.has_accelerators else ("fp32",)
+    return next((name for name in wanted if name in offered), next(iter(offered)))

@@ -6,10 +6,10 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from trainmark.plan.device_defaults import find_engine
 from trainmark.plan.explain import Source, explain
 from trainmark.plan.parts import check_model_settings, check_target, check_task, shaped, with_classes
 from trainmark.spec.config import RunChoices, with_torch_section
+from trainmark.spec.engine_offer import find_engine
 from trainmark.spec.errors import ConfigError
 from trainmark.spec.registries import (
     BOOTSTRAPS,
@@ -144,7 +144,7 @@ def _check_names(config: RunChoices) -> None:
     ):
         if ":" not in name:
             _ = registry[name]
-    for key, offered in find_engine(config).names().items():
+    for key, offered in find_engine(config.train.engine).names().items():
         name = getattr(config.train, key)
         if name is not None and ":" not in name and name not in offered:
             _ = OF_ENGINES[key][name]  # one of another engine is refused by the plan

@@ -6,6 +6,8 @@ from operator import attrgetter
 from typing import Any, Literal
 
 from trainmark.spec.config import RunChoices, RunConfig, TrainChoices
+from trainmark.spec.errors import ConfigError
+from trainmark.spec.registries import ENGINES
 from trainmark.spec.site import Site
 
 Fill = Callable[[RunChoices, int, Site], dict[str, Any]]
@@ -48,6 +50,17 @@ class EngineOffer:
             "communication": self.communication,
             "communication_precision": self.communication_precisions,
         }
+
+
+def find_engine(name: str) -> EngineOffer:
+    """What an engine offers, by its name or by the "module:attribute" of a plug-in's."""
+    offer = ENGINES.load(name)
+    if not isinstance(offer, EngineOffer):
+        raise ConfigError(
+            f"The engine '{name}' is a {type(offer).__name__}, but an EngineOffer is needed (docs/extending.md). "
+            f"Known engines: {', '.join(ENGINES)}."
+        )
+    return offer
 
 
 def differing(train: TrainChoices, needed: Mapping[str, str | bool]) -> Iterator[tuple[str, str, str]]:
