@@ -1,9 +1,11 @@
 """Task: what a member learns, as training and evaluation see it."""
 
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
+
+from trainmark.spec.events import EpochFacts
 
 
 class Task(Protocol):
@@ -30,6 +32,6 @@ class Task(Protocol):
         ...
 
     @staticmethod
-    def facts(model: nn.Module) -> dict[str, Any]:
+    def facts(model: nn.Module) -> EpochFacts:
         """What the model has counted in training since the last call; plain values."""
         ...

@@ -1,10 +1,10 @@
 """One class per sample: cross-entropy loss, class probabilities as predictions."""
 
-from typing import Any
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+from trainmark.spec.events import EpochFacts
 
 
 class Classification:
@@ -31,6 +31,6 @@ class Classification:
         return torch.randint(num_classes, (batch_size,), device=random.device, generator=random)
 
     @staticmethod
-    def facts(model: nn.Module) -> dict[str, Any]:
+    def facts(model: nn.Module) -> EpochFacts:
         """Nothing: every sample costs the same."""
         return {}

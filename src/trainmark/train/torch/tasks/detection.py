@@ -1,9 +1,9 @@
 """Boxes with a class in each sample: the model's own loss, its best detections as predictions."""
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
+
+from trainmark.spec.events import EpochFacts
 
 MADE_UP_BOXES = 4  # in each made-up image
 
@@ -38,7 +38,7 @@ class Detection:
         return torch.cat([corners, corners + size / 4, classes], dim=2)
 
     @staticmethod
-    def facts(model: nn.Module) -> dict[str, Any]:
+    def facts(model: nn.Module) -> EpochFacts:
         """How many proposals went through the box head, of how many images: a sample's FLOPs depend on it."""
         images, proposals = model.take_seen()  # type: ignore[operator]
         return {"images_seen": images, "proposals_seen": proposals}
