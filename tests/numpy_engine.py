@@ -15,7 +15,7 @@ from trainmark.data.epochs import Order, Views
 from trainmark.data.source import Known, Synthetic, batches_of, samples_of
 from trainmark.spec.config import RunConfig
 from trainmark.spec.engine_offer import EngineOffer
-from trainmark.spec.events import EngineReady
+from trainmark.spec.events import EngineReady, EpochFacts
 from trainmark.spec.model_card import ModelCard
 from trainmark.spec.seeds import weights_seed
 from trainmark.spec.site import Site
@@ -174,7 +174,7 @@ class NumpyEngine:
 
     def settle(self) -> None: ...
 
-    def epoch_facts(self) -> dict[str, Any]:
+    def epoch_facts(self) -> EpochFacts:
         return {}
 
     def why_bytes_unseen(self) -> str | None:

@@ -1,6 +1,6 @@
 """Events: what each rank measured, a declared type per kind; those of ceilings and usage are in machine_events."""
 
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypedDict
 
 from pydantic import BaseModel, ConfigDict, FiniteFloat
 
@@ -238,9 +238,27 @@ class EpochStop(Event):
     step_s: FiniteFloat | None = None
     bubble_share: FiniteFloat | None = None
     ideal_bubble_share: FiniteFloat | None = None
-    staleness: list[FiniteFloat] = []
+    staleness: list[int] = []
     images_seen: int | None = None
     proposals_seen: int | None = None
+
+
+class EpochFacts(TypedDict, total=False):
+    """What tasks, communicators and parallel modes may say of an epoch; each is a field of EpochStop."""
+
+    sent_bytes: int | None
+    sent_intra_node_bytes: int | None
+    sent_inter_node_bytes: int | None
+    sent_reason: str
+    waited_s: float | None
+    waited_reason: str
+    busy_s: float
+    step_s: float
+    bubble_share: float | None
+    ideal_bubble_share: float
+    staleness: list[int]
+    images_seen: int
+    proposals_seen: int
 
 
 class Evaluation(Event):

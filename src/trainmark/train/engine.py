@@ -14,7 +14,7 @@ from trainmark.data.bootstrap import Counts
 from trainmark.data.epochs import Order, Views
 from trainmark.data.source import Known, Source
 from trainmark.spec.config import RunConfig
-from trainmark.spec.events import EngineReady
+from trainmark.spec.events import EngineReady, EpochFacts
 from trainmark.spec.job_record import JobRecord
 from trainmark.spec.plan import Rank
 from trainmark.spec.registries import ENGINES
@@ -173,7 +173,7 @@ class Engine(Protocol):
         """All ranks hold the same weights."""
         ...
 
-    def epoch_facts(self) -> dict[str, Any]:
+    def epoch_facts(self) -> EpochFacts:
         """What was measured since the last call: waiting for other ranks, and what the parallel mode counts."""
         ...
 

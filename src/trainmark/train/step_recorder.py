@@ -4,10 +4,9 @@ import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from trainmark.spec.errors import TrainmarkError
-from trainmark.spec.events import EpochStart, EpochStop, Steps
+from trainmark.spec.events import EpochFacts, EpochStart, EpochStop, Steps
 from trainmark.train.engine import Clock, Loss, Stamp
 from trainmark.train.event_log import EventLog
 from trainmark.train.traffic import Traffic
@@ -73,8 +72,9 @@ class StepRecorder:
         """The epoch's steps are over; what is left of them is written."""
         self._stop_clock()
 
-    def close_epoch(self, samples: int, facts: dict[str, Any]) -> None:
+    def close_epoch(self, samples: int, facts: EpochFacts) -> None:
         """The epoch as a whole is written. `samples` are those of all workers; what `facts` say of bytes sent wins."""
+        told: EpochFacts = {**self._traffic.take(), **facts}
         self._log.write(
             EpochStop(
                 epoch=self._epoch,
@@ -82,7 +82,7 @@ class StepRecorder:
                 samples=samples,
                 epoch_s=self._epoch_ns / 1e9,
                 harness_s=self._harness_ns / 1e9,
-                **{**self._traffic.take(), **facts},
+                **told,
             )
         )
 

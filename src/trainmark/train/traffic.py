@@ -1,8 +1,7 @@
 """Traffic: the bytes that a rank sends while it trains, within its node and to others, as the kernel counts them."""
 
-from typing import Any
-
 from trainmark.machine.network import SentBytes, own_addresses, tcp_bytes_sent_by_reach
+from trainmark.spec.events import EpochFacts
 
 NOT_COUNTED = "this kernel does not count the bytes of a socket"
 
@@ -27,7 +26,7 @@ class Traffic:
             more = end.since(self._begin)
             self._sent = SentBytes(self._sent.intra_node + more.intra_node, self._sent.inter_node + more.inter_node)
 
-    def take(self) -> dict[str, Any]:
+    def take(self) -> EpochFacts:
         """The fields of an epoch's event: bytes since the last call; null, with the reason, where they are not seen."""
         sent, self._sent = self._sent, SentBytes(0, 0)
         if self._reason:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from trainmark.data.epochs import Order, Views
 from trainmark.data.source import Known, Resident, Source, Synthetic
 from trainmark.machine.ceilings import measure_ceiling
-from trainmark.spec.events import EngineReady
+from trainmark.spec.events import EngineReady, EpochFacts
 from trainmark.spec.seeds import weights_seed
 from trainmark.train.agreement import Store
 from trainmark.train.engine import (
@@ -156,7 +156,7 @@ class TorchEngine:
         """All ranks hold the same weights."""
         self._state.communicator.settle()
 
-    def epoch_facts(self) -> dict[str, Any]:
+    def epoch_facts(self) -> EpochFacts:
         """What the parallel mode measured."""
         return self._state.parallelism.facts()
 

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.distributed import ProcessGroup
 
 from trainmark.spec.config import TrainConfig
+from trainmark.spec.events import EpochFacts
 from trainmark.spec.layout import ParallelLayout
 from trainmark.train.torch.tasks import Task
 
@@ -68,7 +69,7 @@ class Communicator(Protocol):
         """All workers hold the same weights: called before evaluations and checkpoints, by all of them."""
         ...
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> EpochFacts:
         """What was measured since the last call; `waited_s` (time that communication kept this worker waiting).
 
         A mode that sends past the process group's sockets says so: `sent_bytes` None and a `sent_reason`.
@@ -137,6 +138,6 @@ class Parallelism(Protocol):
         """Goes on from what `state` gave on this worker."""
         ...
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> EpochFacts:
         """What was measured since the last call: `waited_s` for other workers, and the mode's own figures."""
         ...

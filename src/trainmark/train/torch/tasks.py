@@ -1,10 +1,12 @@
 """Tasks: what a member learns, as training and evaluation see it."""
 
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+from trainmark.spec.events import EpochFacts
 
 MADE_UP_BOXES = 4  # in each made-up image
 
@@ -33,7 +35,7 @@ class Task(Protocol):
         ...
 
     @staticmethod
-    def facts(model: nn.Module) -> dict[str, Any]:
+    def facts(model: nn.Module) -> EpochFacts:
         """What the model has counted in training since the last call; plain values."""
         ...
 
@@ -62,7 +64,7 @@ class Classification:
         return torch.randint(num_classes, (batch_size,), device=random.device, generator=random)
 
     @staticmethod
-    def facts(model: nn.Module) -> dict[str, Any]:
+    def facts(model: nn.Module) -> EpochFacts:
         """Nothing: every sample costs the same."""
         return {}
 
@@ -97,7 +99,7 @@ class Detection:
         return torch.cat([corners, corners + size / 4, classes], dim=2)
 
     @staticmethod
-    def facts(model: nn.Module) -> dict[str, Any]:
+    def facts(model: nn.Module) -> EpochFacts:
         """How many proposals went through the box head, of how many images: a sample's FLOPs depend on it."""
         images, proposals = model.take_seen()  # type: ignore[operator]
         return {"images_seen": images, "proposals_seen": proposals}

@@ -11,14 +11,12 @@ from torch._C._distributed_c10d import GradBucket
 from torch.futures import Future
 from torch.nn.parallel import DistributedDataParallel
 
+from trainmark.spec.events import EpochFacts
 from trainmark.train.torch.communication.wire import Wire, Writer, Writers
 from trainmark.train.torch.protocols import Peers
 from trainmark.train.torch.stopwatch import Instant, Stopwatch
 
 BUCKET_MIB: float | None = None  # the library's: 1 MiB for the first bucket, 25 MiB for the others
-
-# What the kernel's counters say of an epoch, where they see what is sent.
-SENT = ("sent_bytes", "sent_intra_node_bytes", "sent_inter_node_bytes")
 
 
 class Reduction(Protocol):
@@ -74,12 +72,15 @@ class AveragedGradients:
     def settle(self) -> None:
         """Nothing to do: weights are the same after every step."""
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> EpochFacts:
         """Time from the end of the workers' own backward passes until all gradients were there; unseen bytes."""
         if self._join is None:
             return {}
-        unseen = {**dict.fromkeys(SENT), "sent_reason": self._bytes_unseen} if self._bytes_unseen else {}
-        return {"waited_s": self._watch.read()["waiting"], **unseen}
+        facts: EpochFacts = {"waited_s": self._watch.read()["waiting"]}
+        if self._bytes_unseen:
+            facts |= {"sent_bytes": None, "sent_intra_node_bytes": None, "sent_inter_node_bytes": None}
+            facts["sent_reason"] = self._bytes_unseen
+        return facts
 
     def state(self) -> dict[str, Any]:
         """What a checkpoint must keep of this worker."""

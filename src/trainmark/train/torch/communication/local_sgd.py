@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from trainmark.spec.config import TrainConfig
+from trainmark.spec.events import EpochFacts
 from trainmark.train.torch.collectives import broadcast_from_first, flatten, unflatten
 from trainmark.train.torch.communication.team import all_reduce, assemble
 from trainmark.train.torch.communication.wire import Writers, message_wire_of
@@ -62,7 +63,7 @@ class LocalSgd:
             self._average += moved
             unflatten(self._average, self._weights)
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> EpochFacts:
         """Time that averaging took, waiting for slower workers included."""
         return {"waited_s": self._watch.read()["averaging"]}
 

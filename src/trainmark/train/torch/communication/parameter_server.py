@@ -12,6 +12,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from trainmark.spec.config import TrainConfig
+from trainmark.spec.events import EpochFacts
 from trainmark.train.torch.collectives import broadcast_from_first, flatten, unflatten
 from trainmark.train.torch.communication.team import Team, assemble
 from trainmark.train.torch.communication.wire import Writer, Writers, message_wire_of
@@ -87,10 +88,10 @@ class ParameterServer:
             broadcast_from_first(self._model.parameters(), self._peers)
         self._waited_s += time.perf_counter() - started_s
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> EpochFacts:
         """Time that updates kept this worker waiting; from the first, the staleness of each applied gradient."""
         waited_s, self._waited_s = self._waited_s, 0.0
-        facts: dict[str, Any] = {"waited_s": waited_s}
+        facts: EpochFacts = {"waited_s": waited_s}
         if self._peers.rank == 0:
             facts["staleness"], self._staleness = self._staleness, []
             if self._server is not None:

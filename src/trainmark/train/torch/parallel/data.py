@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from trainmark.spec.events import EpochFacts
 from trainmark.train.torch.collectives import average_statistics
 from trainmark.train.torch.parallel.batch_norm import synchronise
 from trainmark.train.torch.protocols import Parallelism, Parts, Scaler
@@ -91,6 +92,6 @@ class DataParallel:
         load_state(state, self._model, optimizer, self._scaler)
         self._parts.communicator.load(state["communicator"])
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> EpochFacts:
         """What the communicator measured, and what the model counted."""
         return {**self._parts.communicator.facts(), **self._parts.task.facts(self._model)}

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.distributed.pipelining import Schedule1F1B, ScheduleGPipe
 from torch.distributed.pipelining.schedules import PipelineScheduleSingle
 
+from trainmark.spec.events import EpochFacts
 from trainmark.train.torch.collectives import average, average_statistics, copy_from, share_overflow
 from trainmark.train.torch.parallel import data
 from trainmark.train.torch.parallel.batch_norm import synchronise
@@ -130,7 +131,7 @@ class Pipeline:
         """Goes on from what `state` gave on this worker."""
         load_state(state, self._layers, optimizer, self._parts.arithmetic.scaler)
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> EpochFacts:
         """How long this stage worked and waited, and which share of its steps it stood idle in the pipeline.
 
         What is not its own forward, backward or loss is waiting: for activations and gradients of other stages, for

@@ -10,6 +10,7 @@ from torch.distributed.fsdp import fully_shard
 from torch.distributed.fsdp._fully_shard._fsdp_collectives import DefaultAllGather, DefaultReduceScatter
 from torch.distributed.tensor import DTensor
 
+from trainmark.spec.events import EpochFacts
 from trainmark.train.torch.collectives import average_statistics
 from trainmark.train.torch.parallel import data
 from trainmark.train.torch.parallel.batch_norm import synchronise
@@ -108,11 +109,11 @@ class Sharded:
         if self._parts.arithmetic.scaler:
             self._parts.arithmetic.scaler.load_state_dict(state["scaler"])
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> EpochFacts:
         """The time that gathering weights and averaging gradients took, and what the model counted."""
         return {**self._waiting(), **self._parts.task.facts(self._model)}
 
-    def _waiting(self) -> dict[str, Any]:
+    def _waiting(self) -> EpochFacts:
         """The time that gathering weights and averaging gradients kept this worker from computing."""
         if self._parts.workers.device.type == "cuda":
             # The calls return at once; the waiting happens between streams, where this process has no clock.
