@@ -18,6 +18,7 @@ lint: $(READY)
 	$(BIN)/mypy
 
 bench: $(READY)
+	$(BIN)/python benchmarks/loop_cost.py
 	$(BIN)/python benchmarks/overhead.py
 	$(BIN)/python benchmarks/levers.py
 	$(BIN)/python benchmarks/memory.py

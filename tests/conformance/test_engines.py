@@ -19,6 +19,7 @@ from trainmark.plan.make import make_plan
 from trainmark.plan.resolve import parse_setting, resolve_config
 from trainmark.spec.job_record import JobRecord
 from trainmark.spec.registries import ENGINES
+from trainmark.spec.run_folder import Places
 from trainmark.train.checkpoints import write_state
 from trainmark.train.engine import Data, Engine, RankContext, UnreadableStateError, load_engine
 from trainmark.train.event_log import EventLog
@@ -45,7 +46,7 @@ def opened(tmp_path: Path, engine: str, *settings: str) -> tuple[Engine, Data, R
     """An engine that is ready to train, with its data."""
     chosen = (*SMALL, f"train.engine={engine}", *settings)
     config, plan = make_plan(resolve_config([parse_setting(text) for text in chosen]), EIGHT_CORES)
-    record = JobRecord(write_run(config, plan, EIGHT_CORES, tmp_path), config, EIGHT_CORES, plan.jobs[0])
+    record = JobRecord(write_run(config, plan, EIGHT_CORES, Places.of(tmp_path)), config, EIGHT_CORES, plan.jobs[0])
     attempt = record.folder.attempt(0, 1)
     context = RankContext(record, record.job.ranks[0], attempt, EventLog(attempt.rank_events(0)))
     ready = load_engine(context)
