@@ -69,14 +69,17 @@ def test_under_mpirun_the_one_rank_that_says_nothing_was_killed(tmp_path: Path) 
     # Open MPI adds 128 to the signal; Hydra's 9 may be a signal or an exit code.
     killed = "killed by signal 9 (SIGKILL); probably out of memory, or killed by a user"
     assert explain_mpirun(folder, 3, 137) == f"rank 1 {killed} (log: {log})"
-    assert explain_mpirun(folder, 3, 9) == f"rank 1 ended without a word; mpirun ended with exit code 9 (log: {log})"
+    assert (
+        explain_mpirun(folder, 3, 9)
+        == f"rank 1 ended without an error message; mpirun ended with exit code 9 (log: {log})"
+    )
 
 
 def test_under_mpirun_several_silent_ranks_are_all_named(tmp_path: Path) -> None:
     folder = attempt(tmp_path)
     began(folder, 0, 2)
     began(folder, 1, finished=True)
-    words = "ranks 0, 2 ended without a word; mpirun ended with exit code 9"
+    words = "ranks 0, 2 ended without an error message; mpirun ended with exit code 9"
     assert explain_mpirun(folder, 3, 9) == f"{words} (log: {tmp_path / 'mpirun.log'})"
 
 

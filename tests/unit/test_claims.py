@@ -47,14 +47,14 @@ def test_a_claim_of_another_host_holds_while_it_is_kept_fresh(tmp_path: Path) ->
     with pytest.raises(RunFailedError, match="process 1 on no-such-host"), claims.claimed(folder):
         pass
     with pytest.raises(RunFailedError, match="Cancel it there"):
-        claims.stop_worker(folder)
+        claims.stop_claimant(folder)
 
 
 def test_a_claim_of_another_host_that_nobody_keeps_fresh_is_taken_over(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
     claim_of_another_host(folder, age_s=200)
     assert not claims.is_being_worked_on(folder)
-    assert not claims.stop_worker(folder)
+    assert not claims.stop_claimant(folder)
     with claims.claimed(folder):
         assert json.loads(folder.claim(2).read_text())["pid"] == os.getpid()
         assert claims.is_being_worked_on(folder)
@@ -79,7 +79,7 @@ def test_an_empty_or_unreadable_claim_does_not_block(tmp_path: Path, number: int
     write_claim(folder, number, {})
     folder.claim(number).write_text(content)
     assert not claims.is_being_worked_on(folder)
-    assert not claims.stop_worker(folder)
+    assert not claims.stop_claimant(folder)
     with claims.claimed(folder):
         assert claims.is_being_worked_on(folder)
 
@@ -98,7 +98,7 @@ def test_the_claim_of_a_run_does_not_hold_for_a_copy_of_its_folder(tmp_path: Pat
     with claims.claimed(original):
         shutil.copytree(original.path, copy.path)
         assert not claims.is_being_worked_on(copy)
-        assert not claims.stop_worker(copy)
+        assert not claims.stop_claimant(copy)
         with claims.claimed(copy):
             assert claims.is_being_worked_on(original)
         original.path.rename(moved.path)  # its process goes on, so the claim holds there

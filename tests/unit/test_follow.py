@@ -172,3 +172,21 @@ def test_errors_of_several_runs_are_counted() -> None:
     raise_first([])
     with pytest.raises(RunFailedError, match=r"^2 runs could not be followed to their end; the first: No space$"):
         raise_first([StorageError("No space"), OSError("other")])
+
+
+def test_a_folder_that_is_too_full_to_be_claimed_is_left_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launcher = ProcessLauncher(Scripts())
+    full, good = runs = runs_of(tmp_path, launcher, "a", "b")
+
+    def take(claim: Path, own: dict[str, Any]) -> bool:
+        if claim.is_relative_to(full.folder.path):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return True
+
+    monkeypatch.setattr("trainmark.machine.claims._take", take)
+    assert follow(launcher, runs) == ["b"]
+    assert list(full.folder.path.iterdir()) == []
+    assert isinstance(full.error, StorageError)
+    assert exits(good) == [("finished", None)] * 2

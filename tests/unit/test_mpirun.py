@@ -10,7 +10,7 @@ import pytest
 from tests.by_mpi import AS_ROOT
 from tests.planned import planned_config
 from trainmark.launch.commands import shared_environment
-from trainmark.launch.mpi import ByMpirun, Mpirun, check_root, find_mpirun, hosts_of, mpirun_words
+from trainmark.launch.mpi import ByMpirun, Mpirun, check_root, find_mpirun, hosts_of, mpirun_argv
 from trainmark.machine.local_site import local_site
 from trainmark.pipeline import plan_run
 from trainmark.plan.mapping import Scale, map_members
@@ -77,19 +77,19 @@ def test_a_program_that_cannot_be_run_is_refused(folder: Path) -> None:
 
 
 def test_open_mpi_fills_hosts_in_the_order_of_the_ranks_and_binds_nothing() -> None:
-    words = mpirun_words(Mpirun("/opt/bin/mpirun", "open-mpi"), hosts_of(RANKS, is_this_machine=False))
+    words = mpirun_argv(Mpirun("/opt/bin/mpirun", "open-mpi"), hosts_of(RANKS, is_this_machine=False))
     assert shlex.join(words) == "/opt/bin/mpirun --host n1:2,n2:2 --map-by slot:OVERSUBSCRIBE --bind-to none -np 4"
 
 
 def test_hydra_is_told_the_same_in_its_own_words() -> None:
-    words = mpirun_words(Mpirun("/opt/bin/mpirun", "hydra"), hosts_of(RANKS, is_this_machine=False))
+    words = mpirun_argv(Mpirun("/opt/bin/mpirun", "hydra"), hosts_of(RANKS, is_this_machine=False))
     assert shlex.join(words) == "/opt/bin/mpirun -hosts n1:2,n2:2 -bind-to none -n 4"
 
 
 def test_the_one_node_of_a_site_is_this_machine_whatever_its_name() -> None:
     here = hosts_of(RANKS[:2], is_this_machine=True)
     assert here == {"localhost": 2}
-    words = mpirun_words(Mpirun("mpirun", "hydra"), here)
+    words = mpirun_argv(Mpirun("mpirun", "hydra"), here)
     assert shlex.join(words) == "mpirun -launcher fork -hosts localhost:2 -bind-to none -n 2"
 
 

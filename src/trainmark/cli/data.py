@@ -31,20 +31,20 @@ def make(
       trainmark data make extreme-weather --size tiny -o storms
       trainmark data make imagenet --set num_train=1000 -o pictures
     """
-    from trainmark.cli.output import print_json, say_making
+    from trainmark.cli.output import making_progress, print_json
     from trainmark.data.folders import make_into
     from trainmark.plan.dataset import find_stored_dataset, note_of_size
     from trainmark.spec.registries import WORKLOADS
 
     dataset = find_stored_dataset(name, size, setting or [])
-    make_into(dataset, folder, say_making())
+    make_into(dataset, folder, making_progress())
     made = {split: dataset.num_samples(split) for split in ("train", "eval")}
     note = note_of_size(name, size, dataset)
     if json:
         print_json({"folder": str(folder), **made, "note": note})
     else:
         typer.echo(f"{made['train']:,} training and {made['eval']:,} evaluation samples in {folder}")
-        _say_note(note)
+        _print_note(note)
         chosen = f"{name} --size {size}" if name in WORKLOADS else f"--set dataset={name}"
         typer.echo(f"Next: trainmark run {chosen} --set data.path={folder}")
 
@@ -82,11 +82,11 @@ def check(
     else:
         read = "" if samples is None else f"{counted(samples, 'sample')} read, "
         typer.echo(f"{folder}: {read}{counted(len(problems), 'problem')}")
-        _say_note(note)
+        _print_note(note)
     if problems:
         raise typer.Exit(1)
 
 
-def _say_note(note: str | None) -> None:
+def _print_note(note: str | None) -> None:
     if note is not None:
         typer.echo(f"Note: {note}")

@@ -32,17 +32,17 @@ def watching() -> LiveProgress:
     return LiveProgress(progress_console())
 
 
-def say_making() -> Callable[[int, int], None]:
+def making_progress() -> Callable[[int, int], None]:
     """Progress of making data, on standard error."""
     return making(progress_console())
 
 
-def say_staging() -> Callable[[int, int], None]:
+def staging_progress() -> Callable[[int, int], None]:
     """Progress of staging data, on standard error."""
     return making(progress_console(), "staging data")
 
 
-def say_preparing() -> Callable[[int, int], None]:
+def preparing_progress() -> Callable[[int, int], None]:
     """Progress of drawing the members' bootstraps, on standard error; only of large ensembles."""
     return making(progress_console(), "preparing the run", "bootstraps", silent_s=2.0)
 
@@ -64,7 +64,7 @@ def end_with_result(result: Result, run_path: Path, *, as_json: bool) -> None:
 
 
 def _fail_unless_complete(result: Result, run_path: Path) -> None:
-    """An error (exit code 1) that says what is missing and how to go on, unless all members finished."""
+    """Raises (exit code 1), saying what is missing and how to go on, unless all members finished."""
     if result.state == "complete":
         return
     finished = sum(member.state == "finished" for member in result.members)

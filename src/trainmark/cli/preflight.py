@@ -29,24 +29,24 @@ def preflight(
     """
     from trainmark.plan.resolve import read_site_file
 
-    look_before(read_site_file(site), runs_dir, patience * 60, as_json=json)
+    run_preflight(read_site_file(site), runs_dir, patience * 60, as_json=json)
 
 
-def look_before_run(config: "RunChoices", site: "Site", runs_dir: Path) -> None:
-    """Findings on standard error, before a run; an error if one of them would keep it from working."""
+def preflight_before_run(config: "RunChoices", site: "Site", runs_dir: Path) -> None:
+    """Findings on standard error, before a run; raises if one of them would keep it from working."""
     from trainmark.spec.errors import ConfigError
 
     if config.launch.launcher != "slurm":
         raise ConfigError(
             f"--preflight needs --launcher slurm, but got {config.launch.launcher}. Leave --preflight out."
         )
-    look_before(site, runs_dir, PATIENCE_MINUTES * 60, on_error_stream=True)
+    run_preflight(site, runs_dir, PATIENCE_MINUTES * 60, on_error_stream=True)
 
 
-def look_before(
+def run_preflight(
     site: "Site", runs_dir: Path, patience_s: float, *, as_json: bool = False, on_error_stream: bool = False
 ) -> None:
-    """All findings; an error if one of them would keep runs from working."""
+    """Prints all findings; raises if one of them would keep runs from working."""
     from dataclasses import asdict
 
     from trainmark.cli.output import print_json

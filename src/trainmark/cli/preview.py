@@ -20,10 +20,10 @@ MOST_MEMBERS_AS_JSON = 100
 def announce(planned: PlannedRun) -> None:
     """The plan on standard error, before a run; if that is closed, the run is worth more than these lines."""
     with suppress(OSError, SystemExit):  # rich ends a program for that
-        say_plan(planned, progress_console())
+        print_plan(planned, progress_console())
 
 
-def say_plan(planned: PlannedRun, console: Console) -> None:
+def print_plan(planned: PlannedRun, console: Console) -> None:
     """The scale, what stays idle, and estimates of time and memory."""
     plan = planned.plan
     advice = advise_on_idle(plan)
@@ -52,7 +52,7 @@ def print_preview(planned: PlannedRun, *, as_json: bool) -> None:
         )
         return
     console = result_console()
-    say_plan(planned, console)
+    print_plan(planned, console)
     console.print(plan_table(plan))
     console.print("\nconfig.toml", style="bold")
     if console.is_terminal:

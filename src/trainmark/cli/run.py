@@ -59,8 +59,8 @@ def run(
 ) -> None:
     """Train a bagging ensemble and report FLOPS and VFLOPS."""
     from trainmark import pipeline
-    from trainmark.cli.output import end_with_result, say_making, say_preparing, watching
-    from trainmark.cli.preflight import look_before_run
+    from trainmark.cli.output import end_with_result, making_progress, preparing_progress, watching
+    from trainmark.cli.preflight import preflight_before_run
     from trainmark.cli.preview import announce, print_preview
     from trainmark.machine.local_site import local_site
     from trainmark.plan.resolve import read_site_file
@@ -81,10 +81,10 @@ def run(
         print_preview(planned, as_json=json)
         return
     if preflight:
-        look_before_run(resolved, place, runs_dir)
+        preflight_before_run(resolved, place, runs_dir)
     announce(planned)
     with watching() as watch:
-        result = pipeline.run(planned, watch, say_making(), say_preparing())
+        result = pipeline.run(planned, watch, making_progress(), preparing_progress())
     end_with_result(result, (runs_dir / result.run_id).resolve(), as_json=json)
 
 

@@ -24,7 +24,7 @@ def stage(
       srun --nodes 4 --ntasks-per-node 1 \\
         trainmark data stage imagenet --set path=/data/imagenet --to /scratch
     """
-    from trainmark.cli.output import print_json, say_staging
+    from trainmark.cli.output import print_json, staging_progress
     from trainmark.data.staging.duplicator import stage_whole
     from trainmark.machine.storage import own_folder
     from trainmark.plan.dataset import dataset_named, find_stored_dataset
@@ -32,7 +32,7 @@ def stage(
 
     split = find_stored_dataset(name, size, setting or []).load("train")
     folder = own_folder(str(storage.resolve()), told_by="--to", instead="Choose another folder")
-    staged = stage_whole(split, dataset_named(name, size), folder, say_staging())
+    staged = stage_whole(split, dataset_named(name, size), folder, staging_progress())
     pack = staged.pack.record
     facts = {"samples": pack.num_samples, "bytes": pack.size_bytes, "reused": staged.reused}
     if json:

@@ -28,7 +28,7 @@ def explain_failure(attempt: AttemptFolder, exit_codes: list[int | None]) -> str
     return f"rank {rank} {what} (log: {attempt.rank_log(rank)})"
 
 
-def lines_with_words(log: Path) -> list[str]:
+def message_lines(log: Path) -> list[str]:
     """What a log says, without rules and empty lines; long lines are cut."""
     try:
         lines = log.read_text(errors="replace").splitlines()
@@ -46,22 +46,22 @@ def explain_mpirun(attempt: AttemptFolder, num_ranks: int, exit_code: int | None
         return f"a rank ended: {explain_exit(DISK_FULL)} (log: {attempt.mpirun_log})"
     how = f"mpirun {explain_exit(exit_code)}" if exit_code else "mpirun went on and was ended"
     if not any(_began(attempt, rank) for rank in range(num_ranks)):  # then mpirun's first words say why
-        how = ": ".join([how, *lines_with_words(attempt.mpirun_log)[:1]])
+        how = ": ".join([how, *message_lines(attempt.mpirun_log)[:1]])
     silent = [rank for rank in range(num_ranks) if _began(attempt, rank) and rank not in failures]
     if (noticed := _noticed_by_mpirun(attempt)) in silent:  # it may have killed the others before they could speak
         silent = [noticed]
     if len(silent) != 1:
-        who = f"ranks {', '.join(map(str, silent))} ended without a word; " if silent else ""
+        who = f"ranks {', '.join(map(str, silent))} ended without an error message; " if silent else ""
         return f"{who}{how} (log: {attempt.mpirun_log})"
     if exit_code is not None and exit_code > SIGNALLED:
         how = explain_exit(SIGNALLED - exit_code)
         return f"rank {silent[0]} {how} (log: {attempt.rank_log(silent[0])})"
-    return f"rank {silent[0]} ended without a word; {how} (log: {attempt.rank_log(silent[0])})"
+    return f"rank {silent[0]} ended without an error message; {how} (log: {attempt.rank_log(silent[0])})"
 
 
 def explain_srun(attempt: AttemptFolder, num_ranks: int) -> str | None:
-    """One line: the rank that failed first, by srun's words and by the ranks' own; None: neither says anything."""
-    ended = [found for line in lines_with_words(attempt.job_log) if (found := TASKS_ENDED.fullmatch(line))]
+    """One line: the rank that failed first, by srun's messages and the ranks' events; None: neither names one."""
+    ended = [found for line in message_lines(attempt.job_log) if (found := TASKS_ENDED.fullmatch(line))]
     killed = [each for each in ended if each["how"] in SIGNALS]
     has_cause = any(is_cause(event) for rank in range(num_ranks) if (event := failure_of(attempt, rank)))
     # After a rank's own error srun ends the others: by SIGTERM, at last by SIGKILL.
@@ -72,7 +72,7 @@ def explain_srun(attempt: AttemptFolder, num_ranks: int) -> str | None:
 
 
 def _noticed_by_mpirun(attempt: AttemptFolder) -> int | None:
-    found = NOTICED.search("\n".join(lines_with_words(attempt.mpirun_log)))
+    found = NOTICED.search("\n".join(message_lines(attempt.mpirun_log)))
     return int(found[1]) if found else None
 
 

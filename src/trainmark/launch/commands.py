@@ -80,7 +80,7 @@ def rank_command(
     record: JobRecord, rank: Rank, attempt: int, launcher_environment: dict[str, str], *, supervised_by: int | None
 ) -> RankCommand:
     """The command that starts one rank of one attempt at a member; a launcher may add variables of its own."""
-    argv = [*worker_words(record), "--rank", str(rank.rank), "--attempt", str(attempt)]
+    argv = [*worker_argv(record), "--rank", str(rank.rank), "--attempt", str(attempt)]
     if supervised_by is not None:
         # What starts a container may stay between the launcher and the rank, whose parent is then another process.
         leash = ["--end-with-input"] if record.site.container else ["--supervised-by", str(supervised_by)]
@@ -88,7 +88,7 @@ def rank_command(
     return RankCommand(tuple(argv), {**rank_environment(record.config.launch, rank), **launcher_environment})
 
 
-def worker_words(record: JobRecord) -> list[str]:
+def worker_argv(record: JobRecord) -> list[str]:
     """What starts a worker of the member on its node: the site's container and Python, and the job's record."""
     site = record.site
     job_file = str(record.folder.job_record(record.job.member))

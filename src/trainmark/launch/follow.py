@@ -30,6 +30,7 @@ class RunJobs:
         self._waiting: list[JobRecord] = []
         self._tries: Counter[int] = Counter()
         self._claim = ExitStack()
+        self._is_claimed = False
 
     @property
     def is_over(self) -> bool:
@@ -39,6 +40,7 @@ class RunJobs:
     def claim(self) -> None:
         """From now on no other process can work on the run."""
         self._claim.enter_context(claimed(self.folder))
+        self._is_claimed = True
         keep_reserve(self.folder.reserve("exit"))
         keep_reserve(self.folder.reserve("result"))
 
@@ -94,14 +96,14 @@ class RunJobs:
 
     def end(self, collect: Collect) -> Result | None:
         """The Result of the run that is over, if there is one: on a full disk too, but not after other errors."""
-        is_full, result = self.error is not None and is_disk_full(self.error), None
+        result = None
         try:
-            if self.error is None or is_full:
+            if self._is_claimed and (self.error is None or is_disk_full(self.error)):
                 with self.keeping_errors():
                     result = collect(self.folder)
         finally:
             self._claim.close()
-        if self.error is not None and is_disk_full(self.error):
+        if isinstance(self.error, OSError) and is_disk_full(self.error):
             cause, self.error = self.error, no_space(self.folder.path)
             self.error.__cause__ = cause
         return result

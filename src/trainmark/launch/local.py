@@ -47,7 +47,7 @@ class OwnProcesses:
     """One process per rank, whose exit code says how the rank ended."""
 
     def check(self, config: RunConfig, plan: Plan, site: Site) -> None:
-        """An error if the plan needs other machines, or cores that this process may not use."""
+        """Raises if the plan needs other machines, or cores that this process may not use."""
         nodes = {rank.node for job in plan.first_jobs for rank in job.ranks}
         if len(nodes) > 1:
             raise PlanError(

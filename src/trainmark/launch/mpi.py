@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Literal, NamedTuple
 
 from trainmark.launch.blame import explain_mpirun
-from trainmark.launch.commands import as_comment, shared_environment, worker_words
+from trainmark.launch.commands import as_comment, shared_environment, worker_argv
 from trainmark.launch.local import check_this_machine
 from trainmark.launch.processes import ProcessCommand, ProcessLauncher
 from trainmark.launch.start_barrier import SAME_STORAGE_DELAY_S, SHARED_STORAGE_DELAY_S
@@ -82,7 +82,7 @@ def hosts_of(ranks: Sequence[Rank], *, is_this_machine: bool) -> dict[str, int]:
     return {THIS_MACHINE: len(ranks)} if is_this_machine else dict(Counter(rank.node for rank in ranks))
 
 
-def mpirun_words(mpirun: Mpirun, hosts: dict[str, int]) -> list[str]:
+def mpirun_argv(mpirun: Mpirun, hosts: dict[str, int]) -> list[str]:
     """What stands before a rank's own command: so many ranks on each host, in this order, bound to nothing.
 
     The plan has given each rank its cores, which the rank binds itself to and checks. A binding by mpirun could only
@@ -115,7 +115,7 @@ class ByMpirun:
         return find_mpirun()
 
     def check(self, config: RunConfig, plan: Plan, site: Site) -> None:
-        """An error if there is no mpirun, or it refuses this user, or the plan's cores are not on this machine.
+        """Raises if there is no mpirun, or it refuses this user, or the plan's cores are not on this machine.
 
         Cores of other nodes are for the ranks to check.
         """
@@ -133,22 +133,22 @@ class ByMpirun:
             ),
             "# trainmark runs the same command with --wait-for-start and --own-log: members start together, and each",
             "# rank has a log of its own. Each rank takes the cores that the plan gives it, and checks them.",
-            f"{shlex.join(self._words(record, 1))} </dev/null",
+            f"{shlex.join(self._argv(record, 1))} </dev/null",
         ]
         return "\n".join(lines) + "\n"
 
     def commands(self, record: JobRecord, number: int, attempt: AttemptFolder) -> list[ProcessCommand]:
         """mpirun alone; it has no variables of its own."""
-        argv = ending_with_us((*self._words(record, number), "--wait-for-start", "--own-log"))
+        argv = ending_with_us((*self._argv(record, number), "--wait-for-start", "--own-log"))
         return [ProcessCommand("mpirun", argv, {}, attempt.mpirun_log)]
 
-    def _words(self, record: JobRecord, number: int) -> list[str]:
+    def _argv(self, record: JobRecord, number: int) -> list[str]:
         ranks = record.job.ranks
         hosts = hosts_of(ranks, is_this_machine=record.site.num_nodes == 1)
         # By `env`, not by mpirun's own options: those differ among its makers, and some would change mpirun itself.
         variables = [f"{name}={value}" for name, value in shared_environment(record.config.launch, ranks).items()]
-        worker = [*worker_words(record), "--rank", "mpi", "--attempt", str(number)]
-        return [*mpirun_words(self._mpirun, hosts), "env", *variables, *worker]
+        worker = [*worker_argv(record), "--rank", "mpi", "--attempt", str(number)]
+        return [*mpirun_argv(self._mpirun, hosts), "env", *variables, *worker]
 
     def start_delay_s(self, record: JobRecord) -> float:
         """Little on this machine; elsewhere as long as shared storage takes."""

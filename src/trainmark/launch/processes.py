@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from trainmark.launch.launcher import record_end
-from trainmark.launch.start_barrier import is_ready, tell_start
+from trainmark.launch.start_barrier import is_ready, release_ranks
 from trainmark.spec.config import RunConfig
 from trainmark.spec.failures import DISK_FULL
 from trainmark.spec.job_record import JobRecord
@@ -162,7 +162,7 @@ class ProcessLauncher:
             together = [running for running in waiting if running.batch == batch]
             if all(is_ready(running.attempt, len(running.record.job.ranks)) for running in together):
                 delay_s = self._starter.start_delay_s(together[0].record)
-                tell_start([running.attempt for running in together], delay_s)
+                release_ranks([running.attempt for running in together], delay_s)
                 for running in together:
                     running.started = True
 

@@ -15,7 +15,7 @@ SAME_STORAGE_DELAY_S = 0.05  # until every rank of this machine has looked
 SHARED_STORAGE_DELAY_S = 2.0  # until a file that one node wrote is seen by the others
 
 
-def tell_start(attempts: Iterable[AttemptFolder], delay_s: float) -> None:
+def release_ranks(attempts: Iterable[AttemptFolder], delay_s: float) -> None:
     """All waiting ranks of these attempts start `delay_s` from now."""
     start_at = time.time() + delay_s
     for attempt in attempts:
@@ -23,7 +23,7 @@ def tell_start(attempts: Iterable[AttemptFolder], delay_s: float) -> None:
 
 
 def is_ready(attempt: AttemptFolder, num_ranks: int) -> bool:
-    """Whether all ranks of the attempt wait at the start line."""
+    """Whether all ranks of the attempt wait at the start barrier."""
     return all(attempt.ready(rank).exists() for rank in range(num_ranks))
 
 
@@ -43,7 +43,7 @@ def main(argv: list[str] | None = None) -> None:
         time.sleep(POLL_S)
         for unready in late:
             refresh_nfs_cache(unready.path)
-    tell_start(waiting, SHARED_STORAGE_DELAY_S)
+    release_ranks(waiting, SHARED_STORAGE_DELAY_S)
 
 
 if __name__ == "__main__":

@@ -61,7 +61,7 @@ def claimed(folder: RunFolder) -> Iterator[None]:
 
 
 def _claim(folder: RunFolder) -> Path:
-    """The claim that this process has got; an error if another one holds.
+    """The claim that this process has got; raises if another one holds.
 
     Claims are numbered and never removed. Number n + 1 is taken by a process that has seen claim n ended or its process
     gone, and taken with link(), which fails if the name exists; over NFS the server decides that. So of several
@@ -124,8 +124,8 @@ def _now_of_storage(folder: RunFolder) -> float:
         return time.time()
 
 
-def stop_worker(folder: RunFolder) -> bool:
-    """Whether a process worked on the run and was asked to end; it is waited for."""
+def stop_claimant(folder: RunFolder) -> bool:
+    """Whether a process held a claim on the run and was asked to end; it is waited for."""
     holder = _holder(folder, folder.newest_claim())
     if holder is None:
         return False

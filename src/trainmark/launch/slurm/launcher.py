@@ -269,7 +269,7 @@ class SlurmLauncher:
 
 
 def _sbatch(folder: RunFolder, submission: Submission) -> str:
-    """The number of the job, by sbatch's word or, where that fails, by the queue's."""
+    """The number of the job, as sbatch prints it or, where it does not, as the queue shows it."""
     try:
         return submit(folder.submission_output(submission.number), folder.submission_script(submission.number))
     except SlurmSilentError:

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from trainmark.launch.blame import lines_with_words
+from trainmark.launch.blame import message_lines
 from trainmark.launch.commands import as_comment
 from trainmark.launch.slurm.node_report import judge_count, judge_node, judge_setup, judge_silence
-from trainmark.launch.slurm.queue import last_word, reach_slurm, read_queue, submit
+from trainmark.launch.slurm.queue import final_state, reach_slurm, read_queue, submit
 from trainmark.launch.slurm.request import JobShape, header_lines
 from trainmark.launch.slurm.start import failed_setup, setup_lines
 from trainmark.machine.processes import stoppable
@@ -83,11 +83,11 @@ def _group(
         return
     say(f"{label}: job {job_id} submitted")
     answer = _wait(report, job_id, _job_name(folder), patience_s)
-    printed = lines_with_words(folder / f"out-{number}")
+    printed = message_lines(folder / f"out-{number}")
     if site.setup:
         yield judge_setup(label, failed_setup(printed))
     if answer is None:
-        yield judge_silence(label, job_id, last_word(job_id), printed)
+        yield judge_silence(label, job_id, final_state(job_id), printed)
         call("scancel", "--quiet", job_id)
         return
     here = {

@@ -1,4 +1,4 @@
-"""What Slurm says of the jobs of runs: all of them in one call, and the last word on one that is gone."""
+"""The jobs of runs in Slurm: all of them in one call, and the final state of one that has left the queue."""
 
 import re
 from pathlib import Path
@@ -29,7 +29,7 @@ class QueuedJob(NamedTuple):
 
 
 def submit(output: Path, script: Path) -> str:
-    """The number of the job that sbatch made of the script; an error with what it said, if it named none."""
+    """The number of the job that sbatch made of the script; raises, with what it printed, if it named none."""
     answer = call("sbatch", "--parsable", f"--output={escaped_output(output)}", str(script))
     # "123;cluster" where there are several; a site's wrapper may print more lines.
     if numbers := re.findall(r"^(\d+)(?:;\S*)?$", answer, re.MULTILINE):
@@ -63,7 +63,7 @@ def find_job(queue: dict[str, QueuedJob], job_id: str) -> QueuedJob | None:
     return next((job for number, job in queue.items() if task and number.partition("_[")[0] == array), None)
 
 
-def last_word(job_id: str) -> QueueState | None:
+def final_state(job_id: str) -> QueueState | None:
     """The end of a job that the queue no longer shows: by accounting, else by the controller; None: unknown."""
     for ask in (_from_accounting, _from_controller):
         try:
@@ -112,7 +112,7 @@ def _code(text: str) -> int | None:
 
 
 def reach_slurm() -> int:
-    """The most tasks of an array; an error if Slurm does not answer."""
+    """The most tasks of an array; raises if Slurm does not answer."""
     try:
         found = re.search(r"MaxArraySize\s*=\s*(\d+)", call("scontrol", "show", "config"))
     except (SlurmUnreachableError, SlurmRefusedError) as error:

@@ -4,8 +4,8 @@ import re
 import shlex
 from pathlib import Path
 
-from trainmark.launch.blame import lines_with_words
-from trainmark.launch.commands import shared_environment, worker_words
+from trainmark.launch.blame import message_lines
+from trainmark.launch.commands import shared_environment, worker_argv
 from trainmark.launch.slurm.request import JobShape, accelerators_of_ranks, escaped_output
 from trainmark.spec.job_record import JobRecord
 
@@ -40,7 +40,7 @@ def failed_setup(printed: list[str]) -> str | None:
 
 def explain_setup(log: Path) -> str | None:
     """The same, from a job's log, with its name."""
-    failure = failed_setup(lines_with_words(log))
+    failure = failed_setup(message_lines(log))
     return None if failure is None else f"{failure} (log: {log})"
 
 
@@ -97,7 +97,7 @@ def _mpirun(record: JobRecord, shape: JobShape) -> str:
 
 def _worker(record: JobRecord, told_by: str, *more: str) -> str:
     variables = shared_environment(record.config.launch, record.job.ranks)
-    words = ["env", *(f"{name}={value}" for name, value in variables.items()), *worker_words(record)]
+    words = ["env", *(f"{name}={value}" for name, value in variables.items()), *worker_argv(record)]
     words += ["--rank", told_by, *more]
     # Only the script of an allocation gives the start signal: run by hand, the member starts at once.
     waits = f" ${{{WAIT_FOR_START}:+--wait-for-start}}" if record.config.launch.allocation == "one" else ""

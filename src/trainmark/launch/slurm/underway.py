@@ -6,8 +6,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from trainmark.launch.blame import SIGNALLED, explain_srun, has_begun, lines_with_words
-from trainmark.launch.slurm.queue import QueuedJob, find_job, last_word
+from trainmark.launch.blame import SIGNALLED, explain_srun, has_begun, message_lines
+from trainmark.launch.slurm.queue import QueuedJob, final_state, find_job
 from trainmark.launch.slurm.start import explain_setup
 from trainmark.machine.slurm.programs import SlurmUnreachableError
 from trainmark.machine.storage import DELAY_S, refresh_nfs_cache
@@ -61,7 +61,7 @@ def _exit_code(job: "Underway") -> int | None:
     if job.record.config.launch.allocation == "one":  # Slurm's is that of all members together
         return None
     with suppress(SlurmUnreachableError):
-        last = last_word(job.job_id)
+        last = final_state(job.job_id)
         return last.exit_code if last else None
     return None
 
@@ -73,7 +73,7 @@ def _explain_start(job: "Underway") -> str | None:
     if not has_started and (setup := explain_setup(job.attempt.job_log)):
         return setup
     for log in (*(job.attempt.rank_log(rank) for rank in ranks), job.attempt.job_log):
-        if lines := lines_with_words(log):
+        if lines := message_lines(log):
             return f"{lines[-1]} (log: {log})"
     return None
 
@@ -120,7 +120,7 @@ class Underway:
         job = find_job(queue, self.job_id)
         if job is None and (self.state is None or self.state.is_going_on):
             try:
-                self.state = last_word(self.job_id)
+                self.state = final_state(self.job_id)
             except SlurmUnreachableError:
                 return
         elif job is not None:
