@@ -29,7 +29,7 @@ def test_a_run_in_numpy_is_trained_scored_shown_and_reported(trainmark: Command,
     assert result["metrics"]["flops_share_of_ceiling"]["value"] > 0
     assert result["metrics"]["data_wait_share"]["value"] < 1
     shown = trainmark("show", "latest", PYTHONPATH=str(ROOT)).stdout
-    assert "mlp" in shown and "VFLOPS (Eq. 7)" in shown
+    assert "tests.numpy_engine:MLP in fp32" in shown and "VFLOPS (Eq. 7)" in shown
     page = tmp_path / "page.html"
     reported = trainmark("report", "latest", "-o", str(page), PYTHONPATH=str(ROOT))
     assert reported.returncode == 0, reported.stderr

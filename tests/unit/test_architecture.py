@@ -26,14 +26,9 @@ LAYERS = (
 RANK = {part: rank for rank, layer in enumerate(LAYERS) for part in layer}
 
 # Only these may import torch, and nothing else may import these when it is itself imported.
-WITH_TORCH = (
-    "train.",
-    "workloads.flops.",
-    "data.batches",
-    "data.readers",
-    "data.streaming",
-    "machine.ceilings",
-)
+WITH_TORCH = ("train.torch.", "workloads.flops.", "machine.ceilings")
+# What planning reads of the torch engine, on nodes without torch, too.
+OF_PLANNING = ("train.torch", "train.torch.offer", "train.torch.planning")
 
 MOST_LINES = {"pipeline": 160, "train.loop": 120, "cli.": 110, "": 300}
 MOST_LINES_OF_FUNCTION = {"pipeline": 25, "train.loop": 25, "cli.": 30, "": 45}
@@ -86,7 +81,7 @@ def part_of(module: str) -> str:
 
 
 def uses_torch(module: str) -> bool:
-    return f"{module}.".startswith(WITH_TORCH) or module.startswith(WITH_TORCH)
+    return module not in OF_PLANNING and (f"{module}.".startswith(WITH_TORCH) or module.startswith(WITH_TORCH))
 
 
 def limit(limits: dict[str, int], module: str) -> int:

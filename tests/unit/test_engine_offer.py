@@ -30,6 +30,7 @@ ABACUS = EngineOffer(
 TINY, DETECTOR = (
     replace(card, builders={**card.builders, "abacus": "abacus:build"}) for card in (RESNET_TINY, FASTER_RCNN)
 )
+THEIRS = replace(RESNET_TINY, builders={f"{__name__}:ABACUS": "abacus:build"})
 
 
 @pytest.fixture(autouse=True)
@@ -122,7 +123,9 @@ def test_an_optimizer_that_no_engine_at_hand_has_is_unknown() -> None:
 
 
 def test_a_plug_ins_own_code_is_passed_through() -> None:
-    config = planned(CPUS, 1, f"train.engine={__name__}:ABACUS", "train.optimizer=their.package:shampoo")
+    config = planned(
+        CPUS, 1, f"train.engine={__name__}:ABACUS", f"model={__name__}:THEIRS", "train.optimizer=their.package:shampoo"
+    )
     assert config.train.optimizer == "their.package:shampoo"
 
 
