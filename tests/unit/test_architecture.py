@@ -184,7 +184,13 @@ def test_an_import_of_a_neighbour_is_caught_even_inside_a_function(tmp_path: Pat
 def test_an_import_of_train_from_above_is_caught(tmp_path: Path) -> None:
     found = planted(tmp_path, "cli/planted.py", '"""Planted."""\n\nfrom trainmark.train import loop\n')
     assert any("cli.planted → train.loop: train is started by name" in violation for violation in found)
-    assert any("cli.planted → train.loop: brings torch" in violation for violation in found)
+
+
+def test_torch_in_the_neutral_part_of_train_is_caught_by_whatever_way_it_comes(tmp_path: Path) -> None:
+    text = '"""Planted."""\n\nimport torch\n\nfrom trainmark.train.torch.engine import TorchEngine\n'
+    found = planted(tmp_path, "train/planted.py", text)
+    assert any("train.planted → torch: only " in violation for violation in found)
+    assert any("train.planted → train.torch.engine: brings torch" in violation for violation in found)
 
 
 def test_torch_outside_its_places_is_caught(tmp_path: Path) -> None:
