@@ -137,6 +137,7 @@ def pinned(arrays: Iterator[NDArray[Any]]) -> Iterator[Tensor]:
     is_over = threading.Event()
 
     def copy() -> None:
+        torch.set_num_threads(1)  # of this thread alone: the copy must not take the cores of reader processes
         try:
             for array in arrays:
                 _put(ready, torch.from_numpy(array).pin_memory(), is_over)
