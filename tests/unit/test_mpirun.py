@@ -94,11 +94,13 @@ def test_the_one_node_of_a_site_is_this_machine_whatever_its_name() -> None:
 
 
 def test_ranks_share_variables_but_neither_devices_nor_unlike_numbers_of_threads() -> None:
-    alike = shared_environment(LaunchConfig(allocator="keep"), tuple(r._replace(accelerator=r.rank) for r in RANKS))
+    alike = shared_environment(
+        LaunchConfig(allocator="glibc-tuned"), tuple(r._replace(accelerator=r.rank) for r in RANKS)
+    )
     assert alike["OMP_NUM_THREADS"] == "2"
     assert alike["MALLOC_TRIM_THRESHOLD_"] == "-1"
     assert not any(name.startswith("CUDA") for name in alike)
-    unlike = shared_environment(LaunchConfig(allocator="keep"), (RANKS[0], RANKS[1]._replace(cores=(2,))))
+    unlike = shared_environment(LaunchConfig(allocator="glibc-tuned"), (RANKS[0], RANKS[1]._replace(cores=(2,))))
     assert "OMP_NUM_THREADS" not in unlike
     assert unlike["MALLOC_TRIM_THRESHOLD_"] == "-1"
 

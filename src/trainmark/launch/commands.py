@@ -51,7 +51,7 @@ def shared_environment(launch: LaunchConfig, ranks: tuple[Rank, ...]) -> dict[st
 
 
 def _allocator(name: Allocator) -> dict[str, str]:
-    if name == "keep":
+    if name == "glibc-tuned":
         return KEEP_FREED_MEMORY
     if name == "system":
         return {}

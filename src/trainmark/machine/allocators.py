@@ -35,7 +35,7 @@ def find_allocator(name: Loadable) -> str:
     if found is None:
         raise PlanError(
             f"launch.allocator={name} needs {' or '.join(prefixes)}, which the dynamic linker does not know here. "
-            f"Install it (Debian: {package}), or choose --set launch.allocator=keep."
+            f"Install it (Debian: {package}), or choose --set launch.allocator=glibc-tuned."
         )
     return found
 
