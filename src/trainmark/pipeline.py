@@ -14,7 +14,7 @@ from trainmark.data.facts import facts_of
 from trainmark.data.folders import Progress, make_missing, open_dataset
 from trainmark.launch.follow import RunJobs, cancel_jobs, follow_jobs, outcome_of_stop, raise_first
 from trainmark.launch.launcher import Launcher, ask_queue, preview_scripts
-from trainmark.machine.claims import stop_claimant
+from trainmark.machine.claims import stop_claim_holder
 from trainmark.machine.processes import stoppable
 from trainmark.machine.storage import flush_file_system, write_from_reserve
 from trainmark.plan.data_check import check_data
@@ -156,5 +156,5 @@ def cancel(folder: RunFolder) -> bool:
     """Whether anything was there to stop: the process that works on the run, and jobs that would outlive it."""
     config, plan, site = read_stored(folder)
     launcher: Launcher = LAUNCHERS.load(config.launch.launcher)()
-    was_watched = stop_claimant(folder)
+    was_watched = stop_claim_holder(folder)
     return cancel_jobs(launcher, folder, job_records(folder, config, plan, site), was_watched=was_watched)

@@ -43,22 +43,22 @@ def gone_process() -> dict[str, Any]:
 def test_a_claim_of_another_host_holds_while_it_is_kept_fresh(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
     claim_of_another_host(folder, age_s=60)
-    assert claims.is_being_worked_on(folder)
+    assert claims.has_live_claim(folder)
     with pytest.raises(RunFailedError, match="process 1 on no-such-host"), claims.claimed(folder):
         pass
     with pytest.raises(RunFailedError, match="Cancel it there"):
-        claims.stop_claimant(folder)
+        claims.stop_claim_holder(folder)
 
 
 def test_a_claim_of_another_host_that_nobody_keeps_fresh_is_taken_over(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
     claim_of_another_host(folder, age_s=200)
-    assert not claims.is_being_worked_on(folder)
-    assert not claims.stop_claimant(folder)
+    assert not claims.has_live_claim(folder)
+    assert not claims.stop_claim_holder(folder)
     with claims.claimed(folder):
         assert json.loads(folder.claim(2).read_text())["pid"] == os.getpid()
-        assert claims.is_being_worked_on(folder)
-    assert not claims.is_being_worked_on(folder)
+        assert claims.has_live_claim(folder)
+    assert not claims.has_live_claim(folder)
 
 
 def test_a_claim_is_kept_fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,10 +78,10 @@ def test_an_empty_or_unreadable_claim_does_not_block(tmp_path: Path, number: int
     folder = RunFolder(tmp_path)
     write_claim(folder, number, {})
     folder.claim(number).write_text(content)
-    assert not claims.is_being_worked_on(folder)
-    assert not claims.stop_claimant(folder)
+    assert not claims.has_live_claim(folder)
+    assert not claims.stop_claim_holder(folder)
     with claims.claimed(folder):
-        assert claims.is_being_worked_on(folder)
+        assert claims.has_live_claim(folder)
 
 
 def test_a_claim_of_an_earlier_version_holds(tmp_path: Path) -> None:
@@ -97,12 +97,12 @@ def test_the_claim_of_a_run_does_not_hold_for_a_copy_of_its_folder(tmp_path: Pat
     original.path.mkdir()
     with claims.claimed(original):
         shutil.copytree(original.path, copy.path)
-        assert not claims.is_being_worked_on(copy)
-        assert not claims.stop_claimant(copy)
+        assert not claims.has_live_claim(copy)
+        assert not claims.stop_claim_holder(copy)
         with claims.claimed(copy):
-            assert claims.is_being_worked_on(original)
+            assert claims.has_live_claim(original)
         original.path.rename(moved.path)  # its process goes on, so the claim holds there
-        assert claims.is_being_worked_on(moved)
+        assert claims.has_live_claim(moved)
 
 
 def race(folders: list[RunFolder], barrier: Barrier, winners: Any) -> None:
@@ -142,7 +142,7 @@ def test_a_link_whose_answer_was_lost_is_found_by_its_count(tmp_path: Path, monk
 
     monkeypatch.setattr(os, "link", repeated)
     with claims.claimed(RunFolder(tmp_path)):
-        assert claims.is_being_worked_on(RunFolder(tmp_path))
+        assert claims.has_live_claim(RunFolder(tmp_path))
 
 
 def test_on_a_full_disk_claiming_fails_at_once_and_leaves_nothing(tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_on_a_full_disk_claiming_fails_at_once_and_leaves_nothing(tmp_path: Path
         filler.unlink()
         with claims.claimed(folder):
             fill(disk)
-        assert not claims.is_being_worked_on(folder)
+        assert not claims.has_live_claim(folder)
 
 
 def test_a_folder_that_cannot_be_written_is_refused_in_one_line(

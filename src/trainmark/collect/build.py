@@ -8,7 +8,7 @@ from trainmark.collect.compute import compute_metrics
 from trainmark.collect.measured import Measured, Member
 from trainmark.collect.reading import read_measured
 from trainmark.collect.warnings import find_warnings
-from trainmark.machine.claims import is_being_worked_on
+from trainmark.machine.claims import has_live_claim
 from trainmark.spec.config import RunConfig
 from trainmark.spec.events import DataReady, EngineReady, EpochStop, ModelReady, RankStarted
 from trainmark.spec.files import read_record
@@ -34,7 +34,7 @@ def build_result(folder: RunFolder, answer: QueueAnswer | None = None) -> Result
     config, plan = read_choices(folder)
     quality = QUALITIES.load(config.quality)
     jobs = answer.jobs if answer is not None else None if config.launch.jobs_outlive_launcher else {}
-    outlook = Outlook(is_being_worked_on(folder), jobs)
+    outlook = Outlook(has_live_claim(folder), jobs)
     silence = (
         [f"Slurm is unreachable ({answer.silence}): states are what the files say"] if answer and answer.silence else []
     )

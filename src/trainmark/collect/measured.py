@@ -1,14 +1,16 @@
-"""Measured: a run's events, read back and put in order, member by member."""
+"""Measured: a run's events, read back and ordered by member, with each member's predictions."""
 
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any, NamedTuple
+from zipfile import BadZipFile, is_zipfile
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trainmark.collect.predictions import Predictions, Problem, problem_with
 from trainmark.collect.statistics import SteadyState, find_steady_state, union_length
 from trainmark.spec.config import RunConfig
 from trainmark.spec.event_files import E
@@ -23,11 +25,39 @@ from trainmark.spec.events import (
     SampleFlops,
     Steps,
 )
+from trainmark.spec.files import one_line
 from trainmark.spec.machine_events import Usage, UsageStart
 from trainmark.spec.member_state import SETTLED
 from trainmark.spec.plan import Job, Plan
 from trainmark.spec.registries import DATASETS
 from trainmark.spec.status import MemberState
+
+Predictions = Mapping[str, NDArray[Any]]
+Problem = str | None
+
+OF_EVERY_MEMBER = ("eval_predictions", "eval_labels")
+
+
+def load_predictions(path: Path) -> Predictions:
+    """All arrays of predictions.npz."""
+    with path.open("rb") as file:
+        if not is_zipfile(file):  # which numpy would take for something else
+            raise BadZipFile("it is cut off, or no archive of arrays")
+        file.seek(0)
+        with np.load(file, allow_pickle=False) as arrays:
+            return {name: arrays[name] for name in arrays.files}
+
+
+def problem_with(load: Callable[[], Predictions], file: str) -> Problem:
+    """Why predictions cannot be used; None where they can."""
+    try:
+        missing = [name for name in OF_EVERY_MEMBER if name not in load()]
+    except FileNotFoundError:
+        return f"{file} is missing"
+    except (OSError, ValueError, LookupError, EOFError, BadZipFile, zlib.error) as error:
+        return f"{file} cannot be read: {one_line(error)}"
+    return f"{file} holds no {', '.join(missing)}" if missing else None
+
 
 NO_MEMBER = "no member finished"
 NOT_OVER = "the run is not over"

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from trainmark.machine.claims import is_being_worked_on
+from trainmark.machine.claims import has_live_claim
 from trainmark.spec.config import RunConfig
 from trainmark.spec.event_files import read_events
 from trainmark.spec.events import (
@@ -127,7 +127,7 @@ class ProgressReader:
 
 def read_progress(folder: RunFolder, queue: Mapping[int, QueueState] | None) -> list[MemberProgress]:
     """Every member of a stored run as it is now; `queue` is what a scheduler says of members' jobs, if it answers."""
-    outlook = Outlook(is_being_worked_on(folder), queue)
+    outlook = Outlook(has_live_claim(folder), queue)
     config, plan = read_choices(folder)
     members = ProgressReader(folder, config, plan).read()
     standings = [standing_of(folder, job, outlook) for job in plan.jobs]

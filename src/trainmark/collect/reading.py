@@ -3,8 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from trainmark.collect.measured import Measured, Member, NodeUsage
-from trainmark.collect.predictions import Problem, load_predictions
+from trainmark.collect.measured import Measured, Member, NodeUsage, Problem, load_predictions
 from trainmark.spec.config import RunConfig
 from trainmark.spec.event_files import first_of, name_of, read_event_file
 from trainmark.spec.events import (

@@ -21,7 +21,7 @@ AFTER_LOCAL = ("To see what a run would do: trainmark run --site site.toml --dry
 
 
 @dataclass(frozen=True)
-class Draft:
+class SiteDraft:
     """A site, with notes for the one who completes its file; `reasons` are short ones, by key."""
 
     site: Site
@@ -31,7 +31,7 @@ class Draft:
     has_scheduler: bool = False
 
 
-def draft_text(draft: Draft) -> str:
+def site_toml(draft: SiteDraft) -> str:
     """The text of the site file."""
     site = draft.site
     notes = (HEAD, *(AFTER_SLURM if draft.has_scheduler else AFTER_LOCAL), *draft.notes)
@@ -48,7 +48,7 @@ def draft_text(draft: Draft) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _site_lines(draft: Draft) -> Iterator[str]:
+def _site_lines(draft: SiteDraft) -> Iterator[str]:
     site = draft.site
     yield (
         _value("allocators", list(site.allocators))
@@ -61,7 +61,7 @@ def _site_lines(draft: Draft) -> Iterator[str]:
     yield _open("python", "VENV/bin/python", "on the nodes; else the one that submits")
 
 
-def _slurm_lines(draft: Draft) -> Iterator[str]:
+def _slurm_lines(draft: SiteDraft) -> Iterator[str]:
     slurm, reasons = draft.site.slurm, draft.reasons
     yield _open("account", "PROJECT", reasons.get("slurm.account", ""))
     yield _open("qos", "QOS")
@@ -74,7 +74,7 @@ def _slurm_lines(draft: Draft) -> Iterator[str]:
     yield _open("options", ["--constraint=FEATURE"], "further options of sbatch")
 
 
-def _group_lines(group: NodeGroup, draft: Draft) -> Iterator[str]:
+def _group_lines(group: NodeGroup, draft: SiteDraft) -> Iterator[str]:
     if group.partition is not None:
         yield _value("partition", group.partition)
     if group.names:
@@ -103,7 +103,7 @@ def _group_lines(group: NodeGroup, draft: Draft) -> Iterator[str]:
     )
 
 
-def _accelerator_lines(group: NodeGroup, draft: Draft) -> Iterator[str]:
+def _accelerator_lines(group: NodeGroup, draft: SiteDraft) -> Iterator[str]:
     if draft.has_scheduler:
         yield _value("gres", group.gres)
     if group.bf16:

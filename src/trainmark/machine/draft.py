@@ -1,17 +1,22 @@
-"""A cluster's site, drafted from what Slurm says about its nodes, partitions and settings."""
+"""A site drafted from Slurm's description of the cluster, or from this machine alone."""
 
+import shutil
+import socket
+from pathlib import Path
 from typing import Literal, NamedTuple
 
-from trainmark.machine.draft_text import Draft
+from trainmark.machine.local_site import local_site
+from trainmark.machine.site_file import SiteDraft
 from trainmark.machine.slurm.groups import AlikeNodes, Here, alike_nodes, as_node_groups
 from trainmark.machine.slurm.nodes import SlurmNode, read_nodes
 from trainmark.machine.slurm.notes import count_states, group_notes
 from trainmark.machine.slurm.programs import SlurmRefusedError, SlurmUnreachableError, call, last_of
 from trainmark.machine.slurm.scontrol import SlurmSettings, read_partitions, read_settings
+from trainmark.machine.topology import SYSTEM, read_topology
 from trainmark.spec.errors import PlanError
 from trainmark.spec.site import Site
 from trainmark.spec.slurm_site import SlurmSite
-from trainmark.spec.units import counted
+from trainmark.spec.units import counted, parse_cores
 from trainmark.spec.words import FOLDER, PLAIN
 
 ALONE = "To describe this machine alone: trainmark machine --draft-site --no-slurm."
@@ -46,7 +51,7 @@ def ask_slurm() -> SlurmText:
         ) from None
 
 
-def draft_cluster(text: SlurmText, here: Here | None = None) -> Draft:
+def draft_cluster(text: SlurmText, here: Here | None = None) -> SiteDraft:
     """The site that Slurm describes; `here` is this machine, which may be one of the nodes."""
     settings, nodes = read_settings(text.settings), read_nodes(text.nodes)
     alike = alike_nodes(nodes, read_partitions(text.partitions), here)
@@ -61,7 +66,7 @@ def draft_cluster(text: SlurmText, here: Here | None = None) -> Draft:
         groups=as_node_groups(usable, _local_storage(settings)),
         slurm=SlurmSite(time_limit_minutes=minutes, binding=binding, mpi=mpi),
     )
-    return Draft(
+    return SiteDraft(
         site=site,
         notes=(
             f"Drafted from what Slurm {settings.version} says about the cluster {settings.cluster}.",
@@ -129,3 +134,28 @@ def _no_nodes(nodes: tuple[SlurmNode, ...], out: list[SlurmNode]) -> str:
     states = f" ({count_states(tuple(out))})" if out else ""
     what = f"none of {counted(len(nodes), 'node')} takes jobs now{states}" if nodes else "no node is shown to you"
     return f"A site cannot be drafted: {what}. Try again when `sinfo` shows nodes that are idle or in use. {ALONE}"
+
+
+def draft_site(*, ask_scheduler: bool = True) -> SiteDraft:
+    """The draft for where this process runs."""
+    if ask_scheduler and shutil.which("scontrol"):
+        return draft_cluster(ask_slurm(), _here())
+    return _draft_machine("Slurm was not asked" if not ask_scheduler else "there is no scontrol here")
+
+
+def _draft_machine(why: str) -> SiteDraft:
+    site = local_site()
+    return SiteDraft(
+        site=site,
+        notes=(f"Drafted from this machine alone: {why}.",),
+        group_notes=(("One slot per accelerator, else per NUMA domain, or two halves of a single one.",),),
+    )
+
+
+def _here(system: Path = SYSTEM) -> Here:
+    """This machine with all its cores, also within a job that may use some of them."""
+    try:
+        online = set(parse_cores((system / "cpu" / "online").read_text()))
+    except OSError:
+        online = None
+    return Here(socket.gethostname(), read_topology(system, online))
