@@ -18,13 +18,13 @@ from tests.local_runs import LocalRun
 from tests.two_cores import on_two_cores
 from tests.waiting import PATIENCE_S
 from tests.warm import WarmProcess
-from trainmark.machine.instructions import keep_compiled_code_apart, keep_off_broken_amx
+from trainmark.machine.instructions import avoid_broken_amx, separate_inductor_caches
 
 # Test files run two at a time, on as few as two cores: threads that wait for each other there wait long.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-keep_off_broken_amx()  # as ranks do
-keep_compiled_code_apart()
+avoid_broken_amx()  # as ranks do
+separate_inductor_caches()
 
 # Machines under load are slow now and then; that is no failure of a property.
 settings.register_profile("no deadline", deadline=None)

@@ -117,9 +117,9 @@ def _server() -> str:
 
 def serve(address: str) -> Never:
     """Copies itself for each request, until the one who asks has gone."""
-    from trainmark.machine.processes import end_with_parent
+    from trainmark.machine.processes import exit_with_parent
 
-    end_with_parent(os.getppid(), signal.SIGKILL)
+    exit_with_parent(os.getppid(), signal.SIGKILL)
     be_ready_to_speak()
     own = [module.name for module in pkgutil.walk_packages(trainmark.__path__, "trainmark.")]
     for name in (*LIBRARIES, *own):
@@ -198,7 +198,7 @@ class WarmRank:
 
     def __init__(self, command: Any) -> None:
         arguments = list(command.argv[len(RANK) :])
-        self._code: int | None = None
+        self._exit_code: int | None = None
         sys.stdout.flush()
         sys.stderr.flush()
         self.pid = os.fork()
@@ -208,10 +208,10 @@ class WarmRank:
             _become({**os.environ, **command.environment}, log, log, lambda: _worker(arguments))
 
     def poll(self) -> int | None:
-        if self._code is None:
+        if self._exit_code is None:
             pid, status = os.waitpid(self.pid, os.WNOHANG)
-            self._code = os.waitstatus_to_exitcode(status) if pid else None
-        return self._code
+            self._exit_code = os.waitstatus_to_exitcode(status) if pid else None
+        return self._exit_code
 
     def wait(self, timeout: float = math.inf) -> int:
         deadline = time.monotonic() + timeout

@@ -15,7 +15,6 @@ WORKER = "trainmark.train.worker"
 def main() -> None:
     """Leaves `device.json` in the attempt's folder, and then the records of a finished member."""
     from benchmarks import trivial_worker
-    from trainmark.train.start_line import wait_for_go
 
     from trainmark.spec.job_record import read_job_record
     from trainmark.train.place import find_own_rank, take_place
@@ -27,7 +26,7 @@ def main() -> None:
     device = {"host": os.uname().nodename, "device": os.environ.get("CUDA_VISIBLE_DEVICES")}
     (attempt.path / "device.json").write_text(json.dumps(device))
     if "--wait-for-start" in words:
-        wait_for_go(attempt, rank.rank)
+        wait_for_start(attempt, rank.rank)
     trivial_worker.main()
 
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from tests.planned import planned_config
-from trainmark.launch.follow import RunJobs, follow_jobs, outcome_of_stop, raise_first
+from trainmark.launch.follow import RunJobs, follow_jobs, raise_first, stop_message
 from trainmark.launch.processes import ProcessCommand, ProcessLauncher
 from trainmark.machine.claims import claimed, has_live_claim
 from trainmark.machine.processes import stoppable
@@ -138,8 +138,8 @@ def test_an_interrupt_stops_the_run_that_trains_and_starts_no_other(tmp_path: Pa
     launcher = ProcessLauncher(Scripts(a_0="exec sleep 60", a_1="exec sleep 60"))
     runs = runs_of(tmp_path, launcher, "a", "b")
     runs[0].watch = lambda: signal.raise_signal(signal.SIGTERM)
-    outcome = outcome_of_stop([run.folder for run in runs], jobs_go_on=launcher.outlives_us)
-    expected = r"^Stopped by SIGTERM.*resume .*/a \(and so for 1 more\)$"
+    outcome = stop_message([run.folder for run in runs], jobs_go_on=launcher.outlives_us)
+    expected = r"^Stopped by SIGTERM.*resume .*/a \(likewise for 1 more\)$"
     with pytest.raises(InterruptedRunError, match=expected), stoppable(outcome):
         follow(launcher, runs)
     assert exits(runs[0]) == [("stopped", "stopped with the run")] * 2
@@ -170,7 +170,7 @@ def test_each_run_has_tries_of_its_own(tmp_path: Path) -> None:
 
 def test_errors_of_several_runs_are_counted() -> None:
     raise_first([])
-    with pytest.raises(RunFailedError, match=r"^2 runs could not be followed to their end; the first: No space$"):
+    with pytest.raises(RunFailedError, match=r"^2 runs could not be followed to the end; the first: No space$"):
         raise_first([StorageError("No space"), OSError("other")])
 
 

@@ -21,8 +21,8 @@ from trainmark.spec.units import show_cores
         *((state, "drained") for state in ("IDLE+DRAIN", "MIXED+DRAIN", "DRAINED", "DRAINING", "DRAINED*")),
         *((state, "not responding") for state in ("IDLE*", "IDLE+NOT_RESPONDING", "ALLOCATED*")),
         ("IDLE+MAINT", "in maintenance"),
-        ("UNKNOWN", "not known to be up"),
-        ("FUTURE", "not there yet"),
+        ("UNKNOWN", "in an unknown state"),
+        ("FUTURE", "not installed yet"),
         ("IDLE+FAIL", "failing"),
     ],
 )

@@ -163,7 +163,7 @@ class CoreWatch:
 
 
 def resolution_s(num_cores: int, tick_s: float = CLOCK_TICK_S) -> float:
-    """Returns the error of readings over several cores: a tick at either end, and one per core, most of which cancel."""
+    """Returns the error of readings over several cores: a tick at either end, and one per core, which mostly cancel."""
     return (2 + math.sqrt(num_cores)) * tick_s
 
 
