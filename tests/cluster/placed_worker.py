@@ -17,6 +17,7 @@ def main() -> None:
     from benchmarks import trivial_worker
 
     from trainmark.spec.job_record import read_job_record
+    from trainmark.train.member import wait_for_start
     from trainmark.train.place import find_own_rank, take_place
 
     words = sys.argv[1:]

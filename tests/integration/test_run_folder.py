@@ -92,7 +92,7 @@ def test_settings_that_were_edited_after_the_run_are_refused_by_resume_and_never
     result = shown(warm_trainmark, unfinished)
     assert (result["config"]["seed"], result["config"]["train"]["optimizer"]) == (3, "sgd")
     assert result["config"]["train"]["learning_rate"] == 0.01
-    assert "not as the run began: config.toml: seed is 7, was 3" in result["warnings"]
+    assert "changed since the run started: config.toml: seed is 7, was 3" in result["warnings"]
     assert json.loads(warm_trainmark("status", str(unfinished), "--json").stdout)["members"][0]["epochs"] == 4
     assert everything_in(unfinished) == before
 
@@ -175,8 +175,8 @@ def test_flipped_bytes_in_a_checkpoint_cost_the_work_since_the_one_before_and_ar
     names = [str(each.relative_to(unfinished)) for each in (newer, older)]
     assert [event["checkpoint"] for event in events if event["kind"] == "checkpoint_damaged"] == names[:num_damaged]
     assert resumed == names[num_damaged:]
-    instead = f"went on from {names[1]}" if resumed else "started from the beginning"
-    text = f"member 0 {instead}: damaged on disk is {', '.join(names[:num_damaged])}. Check the storage of the run."
+    instead = f"resumed from {names[1]}" if resumed else "restarted from scratch"
+    text = f"member 0 {instead}: {', '.join(names[:num_damaged])} damaged on disk. Check the storage of the run."
     assert text in result["warnings"]
     assert (
         f"trainmark: {names[0]} is damaged (rank 0) and is not used\n"
