@@ -1,6 +1,6 @@
-"""A worker that trains nothing: it takes its place as a real one, notes the device that it sees, and waits if told to.
+"""A worker that does not train: it takes its place like a real one, records its device, and waits for the start.
 
-It is called as a real one; all other programs that are called this way are real.
+Called in place of Python: other modules are run as usual.
 """
 
 import json
@@ -13,7 +13,7 @@ WORKER = "trainmark.train.worker"
 
 
 def main() -> None:
-    """Leaves `device.json` in the attempt's folder, and then the records of a finished member."""
+    """Writes `device.json` in the attempt's folder, then the records of a finished member."""
     from benchmarks import trivial_worker
 
     from trainmark.spec.job_record import read_job_record

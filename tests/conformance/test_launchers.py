@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.by_mpi import AS_ROOT, require_mpirun
+from tests.mpirun import AS_ROOT, require_mpirun
 from tests.planned import planned_config
 from trainmark.spec.job_record import JobRecord
 from trainmark.spec.plan import Job, Rank

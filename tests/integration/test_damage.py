@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import SMALL, Command
-from tests.waiting import PATIENCE_S
+from tests.waiting import TIMEOUT_S
 from tests.warm import WarmProcess
 from trainmark.collect.build import build_result
 from trainmark.collect.progress import read_progress
@@ -36,7 +36,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "COLUMNS": "200"}
     process = WarmProcess(["run", *SMALL, "--members", "2", "--set", "train.epochs=2"], place, environment)
     try:
-        _, errors = process.communicate(PATIENCE_S)
+        _, errors = process.communicate(TIMEOUT_S)
     finally:
         process.kill()
     assert process.wait() == 0, errors

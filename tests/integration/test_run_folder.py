@@ -11,7 +11,7 @@ import pytest
 
 from tests.conftest import Command
 from tests.run_events import events_of, losses_of
-from tests.waiting import PATIENCE_S
+from tests.waiting import TIMEOUT_S
 from tests.warm import WarmProcess
 
 # Images on disk, made beside the runs, and a model that takes little time.
@@ -30,7 +30,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a run that went well."""
     folder = tmp_path_factory.mktemp("whole")
     process = WarmProcess(["run", *TINY, "--json"], folder, {**os.environ, "CUDA_VISIBLE_DEVICES": ""})
-    output, errors = process.communicate(PATIENCE_S)
+    output, errors = process.communicate(TIMEOUT_S)
     assert process.wait() == 0, errors
     return folder / "runs" / json.loads(output)["run_id"]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from benchmarks.slurm_overhead import measure, write_counters, write_site
 
 from tests.cluster.cluster import Cluster
-from tests.cluster.fixture import require_cluster
+from tests.cluster.requirements import require_cluster
 from tests.cluster.runs import GPU_SITE, MEDIUM, ONE_SLOT_SITE, SITE, ClusterRun, states
 from tests.conftest import ROOT, SMALL, Command
 from tests.run_events import events_of, losses_of

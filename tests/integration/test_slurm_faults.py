@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.cluster.cluster import Cluster
 from tests.cluster.faults import OUTCOMES, Outcome, table
-from tests.cluster.fixture import require_cluster
+from tests.cluster.requirements import require_cluster
 from tests.cluster.runs import MEDIUM, ONE_SLOT_SITE, ClusterRun, states
 from tests.conftest import ROOT, SMALL
 from tests.run_events import losses_of

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.small_disk import fill, small_disk_on
-from tests.waiting import PATIENCE_S
+from tests.waiting import TIMEOUT_S
 from trainmark.machine import claims
 from trainmark.machine.storage import RESERVE_BYTES, keep_reserve
 from trainmark.spec.errors import RunFailedError, StorageError
@@ -108,12 +108,12 @@ def test_the_claim_of_a_run_does_not_hold_for_a_copy_of_its_folder(tmp_path: Pat
 def race(folders: list[RunFolder], barrier: Barrier, winners: Any) -> None:
     """Tries to claim each folder at the same time as the others; a claim is held until all have tried."""
     for number, folder in enumerate(folders):
-        barrier.wait(PATIENCE_S)
+        barrier.wait(TIMEOUT_S)
         with suppress(RunFailedError), claims.claimed(folder):
             winners.put(number)
-            barrier.wait(PATIENCE_S)
+            barrier.wait(TIMEOUT_S)
             continue
-        barrier.wait(PATIENCE_S)
+        barrier.wait(TIMEOUT_S)
 
 
 def test_of_processes_that_see_the_same_stale_claim_one_alone_wins(tmp_path: Path) -> None:
@@ -125,9 +125,9 @@ def test_of_processes_that_see_the_same_stale_claim_one_alone_wins(tmp_path: Pat
     racers = [context.Process(target=race, args=(folders, barrier, winners)) for _ in range(RACERS)]
     for racer in racers:
         racer.start()
-    won = sorted(winners.get(timeout=PATIENCE_S) for _ in range(ROUNDS))
+    won = sorted(winners.get(timeout=TIMEOUT_S) for _ in range(ROUNDS))
     for racer in racers:
-        racer.join(PATIENCE_S)
+        racer.join(TIMEOUT_S)
     assert [racer.exitcode for racer in racers] == [0] * RACERS
     assert won == list(range(ROUNDS))
     assert winners.empty()

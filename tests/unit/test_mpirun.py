@@ -7,7 +7,7 @@ from typing import Literal
 
 import pytest
 
-from tests.by_mpi import AS_ROOT
+from tests.mpirun import AS_ROOT
 from tests.planned import planned_config
 from trainmark.launch.commands import shared_environment
 from trainmark.launch.mpi import Mpirun, MpirunProcesses, check_root, find_mpirun, hosts_of, mpirun_argv

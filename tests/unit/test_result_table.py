@@ -46,9 +46,7 @@ def test_both_flops_and_both_utilisations_are_shown_and_what_was_not_watched() -
     assert any(line.startswith("FLOPS, steady state 10 kFLOP/s") for line in lines)
     assert "CPU utilisation 25 % 1 by the members' processes; by all processes: 90 %" in lines
     (ceiling,) = [line for line in lines if line.startswith("ceiling (measured)")]
-    assert ceiling.endswith(
-        "; load by other processes is unknown: recorded by a version without this check"
-    )
+    assert ceiling.endswith("; load by other processes is unknown: recorded by a version without this check")
 
 
 def test_a_result_of_an_earlier_version_is_shown_without_the_metrics_that_it_lacks() -> None:

@@ -59,8 +59,8 @@ def check_root(mpirun: Mpirun, user_id: int, environment: Mapping[str, str]) -> 
     """Raises if mpirun would refuse to run for this user: Open MPI requires two variables of root."""
     if mpirun.flavour != "open-mpi" or user_id != 0:
         return
-    asked = [all(environment.get(f"{maker}_{name}") == "1" for name in ALLOW_ROOT) for maker in ("OMPI", "PRTE")]
-    if not any(asked):
+    allowed = [all(environment.get(f"{prefix}_{name}") == "1" for name in ALLOW_ROOT) for prefix in ("OMPI", "PRTE")]
+    if not any(allowed):
         raise PlanError(
             "Open MPI's mpirun refuses to run as root unless OMPI_ALLOW_RUN_AS_ROOT=1 and "
             "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 are set. Run as another user, set both, or choose --launcher local."

@@ -53,10 +53,10 @@ def ask_slurm() -> SlurmText:
 def draft_cluster(text: SlurmText, here: Here | None = None) -> SiteDraft:
     """Drafts the site that Slurm describes; `here` is this machine, which may be one of the nodes."""
     settings, nodes = read_settings(text.settings), read_nodes(text.nodes)
-    alike = group_identical_nodes(nodes, read_partitions(text.partitions), here)
-    usable = [each for each in alike if each.up]
+    grouped = group_identical_nodes(nodes, read_partitions(text.partitions), here)
+    usable = [each for each in grouped if each.up]
     if not usable:
-        raise PlanError(_no_nodes(nodes, [node for each in alike for node in each.out]))
+        raise PlanError(_no_nodes(nodes, [node for each in grouped for node in each.out]))
     mpi = settings.mpi if settings.mpi and PLAIN.fullmatch(settings.mpi) else None
     binding, why_binding = _binding(settings)
     minutes, why_minutes = _time_limit(usable)
@@ -70,7 +70,7 @@ def draft_cluster(text: SlurmText, here: Here | None = None) -> SiteDraft:
         notes=(
             f"Drafted from Slurm {settings.version}'s description of the cluster {settings.cluster}.",
             *([SEVERAL_GROUPS] if len(usable) > 1 else []),
-            *_left_out(nodes, alike),
+            *_left_out(nodes, grouped),
         ),
         group_notes=tuple(group_notes(each, settings) for each in usable),
         reasons={
@@ -97,9 +97,9 @@ def _binding(settings: SlurmSettings) -> tuple[Literal["slurm", "plan"], str]:
     return "plan", f"TaskPlugin is {plugins}: Slurm does not bind tasks, so keep other jobs off the nodes"
 
 
-def _time_limit(alike: list[IdenticalNodes]) -> tuple[int | None, str]:
+def _time_limit(grouped: list[IdenticalNodes]) -> tuple[int | None, str]:
     """Returns the lowest time limit of the draft's partitions, and whose it is."""
-    limits = {each.partition.name: each.partition.max_minutes for each in alike}
+    limits = {each.partition.name: each.partition.max_minutes for each in grouped}
     shortest = min((minutes for minutes in limits.values() if minutes is not None), default=None)
     if shortest is None:
         return None, "the partitions have no limit"
@@ -115,15 +115,15 @@ def _local_storage(settings: SlurmSettings) -> str | None:
     return folder if is_usable else None
 
 
-def _left_out(nodes: tuple[SlurmNode, ...], alike: list[IdenticalNodes]) -> list[str]:
+def _left_out(nodes: tuple[SlurmNode, ...], grouped: list[IdenticalNodes]) -> list[str]:
     """Notes on what the draft omits: groups without an available node, and nodes in no open partition."""
     notes = [
         f"Left out, because none of them is available: nodes of partition {each.partition.name}, "
         f"{count_states(each.out)}."
-        for each in alike
+        for each in grouped
         if not each.up
     ]
-    placed = sum(len(each.up) + len(each.out) for each in alike)
+    placed = sum(len(each.up) + len(each.out) for each in grouped)
     if placed < len(nodes):
         notes.append(f"Left out: {counted(len(nodes) - placed, 'node')} in no partition open to you.")
     return notes

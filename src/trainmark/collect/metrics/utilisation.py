@@ -121,21 +121,22 @@ def _figure_of(found: list[Average], value: float, figures: Callable[[Average], 
 
 
 def _cpu(measured: Measured) -> Figure | str:
-    own = _averages(measured, _own_cores, "processes")
-    if isinstance(own, str):
-        return own
-    value = sum(each.mean * each.seconds for each in own) / sum(each.seconds * _num_cores(each.usage) for each in own)
+    by_member = _averages(measured, _member_cores, "processes")
+    if isinstance(by_member, str):
+        return by_member
+    core_s = sum(each.seconds * _num_cores(each.usage) for each in by_member)
+    value = sum(each.mean * each.seconds for each in by_member) / core_s
     total = _averages(measured, _busy_share, "cpu")
     by_all = None if isinstance(total, str) else _mean_over(total, _num_cores)
     by_all_text = "unknown" if by_all is None else show_value(by_all, CPU.unit)
-    figure = _figure_of(own, value, _of_cores)
+    figure = _figure_of(by_member, value, _of_cores)
     note = f"by the members' processes; by all processes: {by_all_text}"
     return figure._replace(detail={"own": value, "total": by_all, "note": note, **(figure.detail or {})})
 
 
 def _of_cores(average: Average) -> dict[str, Any]:
     """Returns the utilisation of the member's cores by its processes and by all, and of the whole node."""
-    own = average.mean_of(_own_cores)
+    own = average.mean_of(_member_cores)
     return {
         "own": None if own is None else own / _num_cores(average.usage),
         "total": average.mean_of(_busy_share),
@@ -156,7 +157,7 @@ def _busy_share(sample: Usage) -> float | None:
     return None if sample.cpu is None else sample.cpu.busy
 
 
-def _own_cores(sample: Usage) -> float | None:
+def _member_cores(sample: Usage) -> float | None:
     """Returns the number of cores that the member's processes, including data loading, kept busy."""
     return None if sample.processes is None else sample.processes.cpu_s / sample.over_s
 

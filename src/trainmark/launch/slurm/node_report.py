@@ -56,7 +56,7 @@ def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m trainmark.launch.slurm.node_report", description=__doc__)
     parser.add_argument("token", type=Path, help="a file that the submitter wrote")
     parser.add_argument("report", type=Path, help="the file to write")
-    parser.add_argument("--local-storage", help="folder of the node's own storage")
+    parser.add_argument("--local-storage", help="folder on node-local storage")
     arguments = parser.parse_args(argv)
     write_json(arguments.report, report(arguments.token, arguments.local_storage))
 
@@ -123,12 +123,12 @@ def _shared(place: str, node: dict[str, Any], token: str) -> Finding:
 
 def _software(place: str, node: dict[str, Any], here: dict[str, Any]) -> Iterator[Finding]:
     for name in SAME_SOFTWARE:
-        there, own = node["software"][name], here["software"][name]
-        if there == own:
+        there, local = node["software"][name], here["software"][name]
+        if there == local:
             yield Finding(f"{place}: {name}", "good", str(there))
         else:
             fix = "Correct setup, container or python in the site file, so that both use the same environment."
-            yield Finding(f"{place}: {name}", "problem", f"{there} there, {own} here", fix)
+            yield Finding(f"{place}: {name}", "problem", f"{there} there, {local} here", fix)
 
 
 def _clock(place: str, node: dict[str, Any], here: dict[str, Any]) -> Finding:

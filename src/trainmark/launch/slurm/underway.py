@@ -157,7 +157,7 @@ class Underway:
 
 
 def _has_predictions(attempt: AttemptFolder) -> bool:
-    """Whether the member has predictions; True if its record is unreadable or does not tell."""
+    """Whether the member has predictions; True if its record is unreadable or does not specify it."""
     try:
         return bool(read_json(attempt.done).get("predictions", True))
     except (OSError, ValueError):

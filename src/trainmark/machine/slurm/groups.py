@@ -61,7 +61,7 @@ def group_identical_nodes(
         if usable:
             first = by_name[min(usable, key=order.__getitem__)]
             found.setdefault(_kind(node, first, topologies.get(_shape(node))), []).append(node)
-    alike = [
+    grouped = [
         IdenticalNodes(
             kind=kind,
             partition=by_name[kind.partition],
@@ -72,7 +72,7 @@ def group_identical_nodes(
         )
         for kind, members in found.items()
     ]
-    return sorted(alike, key=lambda each: (order[each.kind.partition], -len(each.up)))
+    return sorted(grouped, key=lambda each: (order[each.kind.partition], -len(each.up)))
 
 
 def _other_partitions(
@@ -119,10 +119,10 @@ def _memory_gib_per_slot(node: SlurmNode, partition: SlurmPartition, slots: tupl
     return (tenths / 10 if tenths < 80 else float(tenths // 10)) or None
 
 
-def as_node_groups(alike: list[IdenticalNodes], local_storage: str | None) -> tuple[NodeGroup, ...]:
+def as_node_groups(grouped: list[IdenticalNodes], local_storage: str | None) -> tuple[NodeGroup, ...]:
     """Returns the groups of a site, with unique node names."""
     groups: list[NodeGroup] = []
-    for each in alike:
+    for each in grouped:
         prefix = _new_prefix(each.kind.partition, {group.prefix for group in groups})
         groups.append(
             NodeGroup(
