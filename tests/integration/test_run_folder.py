@@ -153,10 +153,10 @@ def test_a_complete_run_that_was_moved_is_collected_without_its_data(
 
 
 def flip_eight_bytes(checkpoint: Path) -> None:
-    data = bytearray((checkpoint / "rank-0.pt").read_bytes())
+    data = bytearray((checkpoint / "rank-0.state").read_bytes())
     middle = len(data) // 2
     data[middle : middle + 8] = bytes(byte ^ 0xFF for byte in data[middle : middle + 8])
-    (checkpoint / "rank-0.pt").write_bytes(data)
+    (checkpoint / "rank-0.state").write_bytes(data)
 
 
 @pytest.mark.parametrize("num_damaged", [1, 2])

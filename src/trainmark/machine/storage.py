@@ -31,7 +31,7 @@ def check_space(
     existing = next(path for path in (folder, *folder.resolve().parents) if path.exists())
     total, _, free = shutil.disk_usage(existing)
     if total == 0:  # /proc, /sys
-        raise ConfigError(f"{folder} cannot hold files: {existing} is a pseudo file system. Choose another folder.")
+        raise ConfigError(f"{folder} cannot hold files: {existing} is a pseudo file system. Name another folder.")
     if free < needed_bytes:
         raise StorageError(
             f"{folder} has {show_bytes(free)} free, but {what} {show_bytes(needed_bytes)}. Free some space, {instead}."
