@@ -1,4 +1,4 @@
-"""What several tests need: the command line as a user runs it, and the smallest run that is still real."""
+"""Fixtures: the command line as a user runs it, small real runs, and a Slurm cluster."""
 
 import json
 import os
@@ -12,27 +12,27 @@ import pytest
 from hypothesis import settings
 
 from tests.cluster import Cluster
-from tests.cluster.fixture import require_cluster
+from tests.cluster.requirements import require_cluster
 from tests.cluster.runs import SITE, ClusterRun
 from tests.local_runs import LocalRun
 from tests.two_cores import on_two_cores
-from tests.waiting import PATIENCE_S
+from tests.waiting import TIMEOUT_S
 from tests.warm import WarmProcess
-from trainmark.machine.instructions import keep_compiled_code_apart, keep_off_broken_amx
+from trainmark.machine.instructions import avoid_broken_amx, separate_inductor_caches
 
-# Test files run two at a time, on as few as two cores: threads that wait for each other there wait long.
+# Two test files run concurrently, on as few as two cores: oversubscribed threads would spin.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-keep_off_broken_amx()  # as ranks do
-keep_compiled_code_apart()
+avoid_broken_amx()  # as ranks do
+separate_inductor_caches()
 
-# Machines under load are slow now and then; that is no failure of a property.
+# A slow machine is no failure of a property.
 settings.register_profile("no deadline", deadline=None)
 settings.load_profile("no deadline")
 
 ROOT = Path(__file__).resolve().parents[1]
 
-# One thread a worker, also where it could have both cores: tests share them, and losses do not depend on the plan.
+# One thread per worker, since tests share two cores; losses do not depend on the plan.
 SMALL = [
     *("--set", "train.epochs=1", "--set", "data.num_train=200", "--set", "data.num_eval=100"),
     *("--set", "measure.ceiling_seconds=0.01", "--set", "launch.threads=1"),
@@ -45,7 +45,7 @@ Command = Callable[..., subprocess.CompletedProcess[str]]
 def trainmark(tmp_path: Path) -> Command:
     """Runs `trainmark …` in an empty folder; runs are stored in its `runs`."""
 
-    def run(*arguments: str, timeout: float = PATIENCE_S, **environment: str) -> subprocess.CompletedProcess[str]:
+    def run(*arguments: str, timeout: float = TIMEOUT_S, **environment: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, "-m", "trainmark", *arguments],
             cwd=tmp_path,
@@ -61,9 +61,9 @@ def trainmark(tmp_path: Path) -> Command:
 
 @pytest.fixture
 def warm_trainmark(tmp_path: Path) -> Command:
-    """Does what `trainmark` does, sooner: see tests/warm.py."""
+    """Like `trainmark`, but faster: see tests/warm.py."""
 
-    def run(*arguments: str, timeout: float = PATIENCE_S, **environment: str) -> subprocess.CompletedProcess[str]:
+    def run(*arguments: str, timeout: float = TIMEOUT_S, **environment: str) -> subprocess.CompletedProcess[str]:
         variables = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "COLUMNS": "200", **environment}
         process = WarmProcess([*arguments], tmp_path, variables)
         try:
@@ -77,13 +77,13 @@ def warm_trainmark(tmp_path: Path) -> Command:
 
 @pytest.fixture
 def run_small(warm_trainmark: Command) -> Callable[..., dict[str, Any]]:
-    """Runs a small but real run to its end; the Result comes back."""
+    """Runs a small but real run to its end; returns the Result."""
 
     def run(*arguments: str, **environment: str) -> dict[str, Any]:
         done = warm_trainmark("run", *SMALL, "--json", *arguments, **environment)
         assert done.returncode == 0, done.stderr
         result: dict[str, Any] = json.loads(done.stdout)
-        assert result["damage"] == []  # what ranks write is what readers take for whole
+        assert result["damage"] == []  # readers find all files complete
         return result
 
     return run
@@ -91,7 +91,7 @@ def run_small(warm_trainmark: Command) -> Callable[..., dict[str, Any]]:
 
 @pytest.fixture
 def start_here(tmp_path: Path) -> Iterator[Callable[..., LocalRun]]:
-    """Starts runs on this machine in the background; what is left of them ends with the test."""
+    """Starts runs on this machine in the background, and kills them after the test."""
     started: list[LocalRun] = []
 
     def begin(*arguments: str, warm: bool = True) -> LocalRun:
@@ -106,7 +106,7 @@ def start_here(tmp_path: Path) -> Iterator[Callable[..., LocalRun]]:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """A running Slurm cluster of four nodes, which the tests of a file share; skipped where none can run."""
+    """A running Slurm cluster of four nodes, shared by the tests of a file; skipped if none can run."""
     require_cluster()
     with Cluster(tmp_path_factory.mktemp("cluster")) as running:
         yield running
@@ -114,7 +114,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture
 def start_on_cluster(cluster: Cluster, tmp_path: Path) -> Iterator[Callable[..., ClusterRun]]:
-    """Starts runs on the cluster in the background; what is left of them ends with the test."""
+    """Starts runs on the cluster in the background, and stops them after the test."""
     started: list[ClusterRun] = []
 
     def begin(*arguments: str, site: Path = SITE, folder: Path = tmp_path) -> ClusterRun:

@@ -11,7 +11,7 @@ import psutil
 
 from tests.run_events import events_of
 from tests.two_cores import on_two_cores
-from tests.waiting import PATIENCE_S, wait_until
+from tests.waiting import TIMEOUT_S, wait_until
 from tests.warm import WarmProcess
 
 # Four epochs of about a second: long enough to be disturbed.
@@ -61,15 +61,15 @@ class LocalRun:
         self.wait_for("run_start")
         wait_until(lambda: all((self.folder / f"jobs/{m:04d}/attempt-1/done.json").exists() for m in members))
 
-    def end(self, timeout: float = PATIENCE_S) -> tuple[int, str]:
-        """The exit code, and what was said on standard error."""
+    def end(self, timeout: float = TIMEOUT_S) -> tuple[int, str]:
+        """Returns the exit code and standard error."""
         _, errors = self.process.communicate(timeout=timeout)
         assert self.process.returncode is not None
         return self.process.returncode, errors
 
 
 def is_running(pid: int) -> bool:
-    """Whether a process lives; one that only waits to be reaped does not."""
+    """Whether a process is running; zombies are not."""
     try:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:

@@ -1,6 +1,6 @@
-"""A second engine that is not torch: two layers in numpy, their gradient written out, to prove that the seam is right.
+"""A second engine without torch: two layers in numpy with explicit gradients, to validate the engine interface.
 
-Chosen by `--set train.engine=tests.numpy_engine:OFFER --set model=tests.numpy_engine:MLP`, as a plug-in's would be.
+Selected by `--set train.engine=tests.numpy_engine:OFFER --set model=tests.numpy_engine:MLP`, like a plug-in.
 """
 
 from collections.abc import Iterable, Iterator
@@ -28,7 +28,7 @@ Batch = tuple[NDArray[np.float32], NDArray[np.int64]]
 
 
 def refusals(config: RunConfig, workers: int, site: Site) -> Iterable[str]:
-    """What this engine does not have."""
+    """Yields what this engine does not support."""
     if workers > 1:
         yield f"The numpy engine trains with one worker, but there are {workers}. Choose --workers 1."
     if config.train.nesterov:
@@ -55,14 +55,14 @@ MLP = ModelCard(
 
 
 def build_in_torch(num_classes: int = 10, hidden: int = 32) -> Any:
-    """The same model in torch: FLOPs are counted on it, and losses compared with it."""
+    """The same model in torch, for counting FLOPs and comparing losses."""
     from torch import nn
 
     return nn.Sequential(nn.Flatten(), nn.Linear(3 * 32 * 32, hidden), nn.ReLU(), nn.Linear(hidden, num_classes))
 
 
 def build(num_classes: int = 10, hidden: int = 32) -> dict[str, tuple[int, ...]]:
-    """The shapes of the weights, by the names that they have in torch."""
+    """Returns the shapes of the weights by their names in torch."""
     inputs = 3 * 32 * 32
     return {
         "1.weight": (hidden, inputs),
@@ -80,7 +80,7 @@ def softmax(logits: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 class NumpyEngine:
-    """One rank that computes in numpy."""
+    """One rank, computing in numpy."""
 
     def __init__(self, context: RankContext) -> None:
         self._context = context
@@ -209,7 +209,7 @@ class NumpyEngine:
 
 
 def _as_npz(arrays: dict[str, NDArray[Any]]) -> Iterator[bytes]:
-    """An .npz file in one piece: numpy's own writer seeks, which a stream with a checksum does not allow."""
+    """Yields an .npz file in one piece: numpy's writer seeks, which a checksummed stream does not support."""
     from io import BytesIO
 
     whole = BytesIO()

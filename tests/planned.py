@@ -1,4 +1,4 @@
-"""A RunConfig as the plan makes it of some settings, for tests that need one but no plan."""
+"""A planned RunConfig for tests that need no plan."""
 
 from typing import Any
 
@@ -14,6 +14,6 @@ EIGHT_CORES = Site(
 
 
 def planned_config(**values: Any) -> RunConfig:
-    """What is not given is the default workload's, of one member, on a node of eight cores."""
+    """Returns a RunConfig for one member on a node of eight cores; other defaults are the default workload's."""
     values["ensemble"] = {"members": 1, "workers": 1, **values.get("ensemble", {})}
     return make_plan(resolve_config([Source("test", values)]), EIGHT_CORES)[0]

@@ -1,4 +1,4 @@
-"""What the ranks of a stored run have measured, as tests read it."""
+"""Reading and writing events in tests."""
 
 import json
 from pathlib import Path
@@ -9,13 +9,13 @@ from trainmark.spec.events import Event
 
 
 def events_of(run_dir: Path, member: int = 0, attempt: int = 1, rank: int = 0) -> list[dict[str, Any]]:
-    """The events of one rank of a stored run."""
+    """Returns the events of one rank of a stored run."""
     path = run_dir / "events" / f"{member:04d}" / f"attempt-{attempt}" / f"rank-{rank}.jsonl"
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 def losses_of(run_dir: Path, member: int = 0, attempt: int = 1, rank: int = 0) -> list[float]:
-    """Every step's loss of one rank of a member."""
+    """Returns the loss of every step of one rank."""
     return [
         loss
         for event in events_of(run_dir, member, attempt, rank)
@@ -25,7 +25,7 @@ def losses_of(run_dir: Path, member: int = 0, attempt: int = 1, rank: int = 0) -
 
 
 AFFINITY = {"cores_asked": "0", "cores_allowed": "0", "threads_asked": 1, "threads_running": 1, "verified": True}
-# What events of a kind must hold, where a test has no need to say it.
+# Required fields by event kind, unless a test sets them.
 NEEDED: dict[str, dict[str, Any]] = {
     "rank_started": {"affinity": AFFINITY},
     "data_ready": {"draws": 400, "fingerprint": "abc"},
@@ -40,17 +40,17 @@ NEEDED: dict[str, dict[str, Any]] = {
 
 
 def as_event(**fields: Any) -> Event:
-    """The event with these fields, as if it had been written and read."""
+    """Returns the event with these fields, as if written and read back."""
     event = parse_event(json.dumps({"wall_s": 0.0, **NEEDED.get(fields["kind"], {}), **fields}))
     assert event is not None, fields["kind"]
     return event
 
 
 def changed(event: Event, **fields: Any) -> Event:
-    """The event with some fields that are others."""
+    """Returns the event with some fields changed."""
     return as_event(**{**event.model_dump(exclude_unset=True), "kind": event.kind, **fields})
 
 
 def as_lines(*events: dict[str, Any]) -> str:
-    """The text of a file of events."""
+    """Returns the text of an event file."""
     return "".join(json.dumps({"wall_s": 1.0, **NEEDED.get(event["kind"], {}), **event}) + "\n" for event in events)

@@ -11,7 +11,7 @@ import pytest
 
 @contextmanager
 def small_disk_on(folder: Path, mebibytes: int) -> Iterator[Path]:
-    """The folder, which holds that much and no more; the test is skipped where it cannot be mounted."""
+    """Mounts a file system of that size; skips the test without root."""
     if os.geteuid() != 0:
         pytest.skip("mounting a small tmpfs needs root")
     folder.mkdir(exist_ok=True)
@@ -23,7 +23,7 @@ def small_disk_on(folder: Path, mebibytes: int) -> Iterator[Path]:
 
 
 def fill(disk: Path) -> Path:
-    """The file that takes all that was left of the disk."""
+    """Fills the disk with a file and returns its path."""
     filler = disk / "filler"
     with filler.open("wb", buffering=0) as file:
         try:

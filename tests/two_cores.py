@@ -1,4 +1,4 @@
-"""Every test plans on the same machine: two cores, one thread each, no accelerator."""
+"""The machine that all tests plan for: two cores, one thread each, no accelerator."""
 
 import os
 import signal
@@ -9,6 +9,6 @@ CORES = read_topology().cores[:2]
 
 
 def on_two_cores() -> None:
-    """Runs in a child before its program: two physical cores, and Ctrl-C heeded (background jobs do not)."""
+    """preexec_fn: pins the child to two cores, and restores SIGINT, which background jobs ignore."""
     os.sched_setaffinity(0, CORES)
     signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -1,15 +1,15 @@
-"""Waiting for what other processes do: as long as a busy machine may need, and no longer than it takes."""
+"""Waiting for conditions in other processes."""
 
 import time
 from collections.abc import Callable
 
-# Only a defect is awaited this long: whatever works comes after seconds, or after a minute or two under load.
-PATIENCE_S = 300.0
+# Reached only by defects: everything else takes seconds, or a minute or two under load.
+TIMEOUT_S = 300.0
 
 
-def wait_until(is_so: Callable[[], bool], seconds: float = PATIENCE_S) -> None:
-    """Returns as soon as it is so."""
+def wait_until(holds: Callable[[], bool], seconds: float = TIMEOUT_S) -> None:
+    """Returns as soon as the condition holds; fails after the timeout."""
     deadline = time.monotonic() + seconds
-    while not is_so():
-        assert time.monotonic() < deadline, f"waited {seconds:g} s in vain"
+    while not holds():
+        assert time.monotonic() < deadline, f"condition not met within {seconds:g} s"
         time.sleep(0.02)

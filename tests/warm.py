@@ -1,9 +1,9 @@
-"""trainmark in a process that is copied from one which has loaded torch already, instead of started anew.
+"""trainmark in a process forked from one that has already imported torch, instead of a new one.
 
-Loading torch takes seconds of each rank, more than most tests train. A copy runs the same code with the same signals,
-exit codes, children and files; only what must be read at the start of a program is missing (LD_PRELOAD, PYTHONPATH).
-Tests of how programs start are done without: test_cli.py, test_plugin.py, test_mpi.py, all of Slurm, and some of
-test_run.py and test_faults.py.
+Importing torch takes seconds per rank, longer than most tests train. A fork runs the same code with the same signals,
+exit codes, children and files; only what takes effect at program start is missing (LD_PRELOAD, PYTHONPATH). Tests of
+program start do without: test_cli.py, test_plugin.py, test_mpi.py, all of Slurm, and some of test_run.py and
+test_faults.py.
 """
 
 import atexit
@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import IO, Any, Never
 
 import trainmark
-from tests.last_words import be_ready_to_speak, last_words
+from tests.thread_stacks import dump_stacks, register_stack_dump
 from tests.two_cores import CORES
 from tests.waiting import wait_until
 from trainmark.launch.commands import rank_environment
@@ -36,7 +36,7 @@ from trainmark.spec.plan import Rank
 
 ROOT = Path(__file__).resolve().parents[1]
 LIBRARIES = ("torch._dynamo", "torch.distributed.tensor", "torch.utils.flop_counter", "scipy.stats")
-# What a new Python does at these.
+# Signal handlers of a new Python process.
 AT_START = {
     signal.SIGINT: signal.default_int_handler,
     signal.SIGPIPE: signal.SIG_IGN,
@@ -47,16 +47,16 @@ DONE = b"\n"
 
 
 class WarmProcess:
-    """`trainmark …` in the background, used like a subprocess.Popen with pipes; its output is kept in files."""
+    """`trainmark …` in the background, with the interface of subprocess.Popen; output goes to files."""
 
     def __init__(self, arguments: list[str], folder: Path, environment: dict[str, str]) -> None:
         self._folder = folder
         self._output, self._errors = (tempfile.TemporaryFile() for _ in range(2))  # noqa: SIM115
-        self._told = socket.socket(socket.AF_UNIX)
-        self._told.connect(_server())
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.connect(_server())
         request = json.dumps({"argv": arguments, "folder": str(folder), "environment": environment}).encode() + DONE
-        socket.send_fds(self._told, [request], [self._output.fileno(), self._errors.fileno()])
-        self.pid = int(self._answer())
+        socket.send_fds(self._socket, [request], [self._output.fileno(), self._errors.fileno()])
+        self.pid = int(self._reply())
         self.returncode: int | None = None
 
     def send_signal(self, signum: int) -> None:
@@ -67,28 +67,28 @@ class WarmProcess:
         self.send_signal(signal.SIGKILL)
 
     def wait(self, timeout: float | None = None) -> int:
-        """The exit code; negative for a signal."""
+        """Waits and returns the exit code; negative for a signal."""
         if self.returncode is None:
-            self._told.settimeout(timeout)
+            self._socket.settimeout(timeout)
             try:
-                self.returncode = int(self._answer())
+                self.returncode = int(self._reply())
             except TimeoutError:
-                stacks = last_words(self.pid, self._folder)
-                raise AssertionError(f"no end after {timeout} s\n{_text(self._errors)}\n{stacks}") from None
-            self._told.close()
+                stacks = dump_stacks(self.pid, self._folder)
+                raise AssertionError(f"still running after {timeout} s\n{_text(self._errors)}\n{stacks}") from None
+            self._socket.close()
         return self.returncode
 
     def communicate(self, timeout: float | None = None) -> tuple[str, str]:
-        """What was printed on standard output and standard error, once it has ended."""
+        """Waits and returns standard output and standard error."""
         self.wait(timeout)
         return _text(self._output), _text(self._errors)
 
-    def _answer(self) -> bytes:
+    def _reply(self) -> bytes:
         answer = b""
         while not answer.endswith(DONE):
-            more = self._told.recv(1)  # the next answer may have come as well
+            more = self._socket.recv(1)  # one byte, since the next reply may have arrived too
             if not more:
-                raise RuntimeError("the process that is copied has gone")
+                raise RuntimeError("the fork server has exited")
             answer += more
         return answer
 
@@ -100,7 +100,7 @@ def _text(file: IO[bytes]) -> str:
 
 @functools.cache
 def _server() -> str:
-    """Where the process listens that is copied; it ends with this one."""
+    """Starts the fork server, which ends with this process; returns its socket address."""
     folder = Path(tempfile.mkdtemp(prefix="trainmark-warm-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     address = str(folder / "socket")
@@ -112,51 +112,51 @@ def _server() -> str:
     return address
 
 
-# What follows runs in the process that is copied, and in its copies.
+# Below: code of the fork server and its forks.
 
 
 def serve(address: str) -> Never:
-    """Copies itself for each request, until the one who asks has gone."""
-    from trainmark.machine.processes import end_with_parent
+    """Forks for each request, until the parent exits."""
+    from trainmark.machine.processes import exit_with_parent
 
-    end_with_parent(os.getppid(), signal.SIGKILL)
-    be_ready_to_speak()
-    own = [module.name for module in pkgutil.walk_packages(trainmark.__path__, "trainmark.")]
-    for name in (*LIBRARIES, *own):
+    exit_with_parent(os.getppid(), signal.SIGKILL)
+    register_stack_dump()
+    modules = [module.name for module in pkgutil.walk_packages(trainmark.__path__, "trainmark.")]
+    for name in (*LIBRARIES, *modules):
         if not name.endswith(".__main__"):
             import_module(name)
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(f"{address}.new")
     listener.listen()
     Path(f"{address}.new").rename(address)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those that wait for the copies
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # supervisors of forks are not waited for
     while True:
-        asking, _ = listener.accept()
+        client, _ = listener.accept()
         if os.fork() == 0:
             listener.close()
-            _attend(asking)
-        asking.close()
+            _serve_request(client)
+        client.close()
 
 
-def _attend(asking: socket.socket) -> Never:
-    """Starts a copy for one request, says its number, waits for its end and says its exit code."""
+def _serve_request(client: socket.socket) -> Never:
+    """Serves one request: forks, replies with the PID, waits, and replies with the exit code."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    data, descriptors, _, _ = socket.recv_fds(asking, 65536, 2)
+    data, descriptors, _, _ = socket.recv_fds(client, 65536, 2)
     while not data.endswith(DONE):
-        data += asking.recv(65536)
+        data += client.recv(65536)
     request = json.loads(data)
     pid = os.fork()
     if pid == 0:
-        asking.close()
+        client.close()
         _become(request["environment"], *descriptors, lambda: _command_line(request["argv"], request["folder"]))
-    asking.sendall(str(pid).encode() + DONE)
+    client.sendall(str(pid).encode() + DONE)
     _, status = os.waitpid(pid, 0)
-    asking.sendall(str(os.waitstatus_to_exitcode(status)).encode() + DONE)
+    client.sendall(str(os.waitstatus_to_exitcode(status)).encode() + DONE)
     os._exit(0)
 
 
 def _become(environment: dict[str, str], output: int, errors: int, run: Callable[[], object]) -> Never:
-    """This process does what a new program would do: its own streams, variables and signals."""
+    """Sets up streams, variables and signals like a new process, and runs."""
     code = 1
     try:
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -171,7 +171,7 @@ def _become(environment: dict[str, str], output: int, errors: int, run: Callable
         code = 0
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
-    except BaseException:  # noqa: BLE001  as the interpreter does at the end of a program
+    except BaseException:  # noqa: BLE001  as the interpreter does at exit
         sys.excepthook(*sys.exc_info())
     finally:
         sys.stdout.flush()
@@ -192,13 +192,13 @@ def _command_line(arguments: list[str], folder: str) -> None:
 
 
 class WarmRank:
-    """A rank that is copied from its launcher, used like the subprocess.Popen that stands there otherwise."""
+    """A rank forked from its launcher, with the interface of subprocess.Popen."""
 
     stdin = None
 
     def __init__(self, command: Any) -> None:
         arguments = list(command.argv[len(RANK) :])
-        self._code: int | None = None
+        self._exit_code: int | None = None
         sys.stdout.flush()
         sys.stderr.flush()
         self.pid = os.fork()
@@ -208,10 +208,10 @@ class WarmRank:
             _become({**os.environ, **command.environment}, log, log, lambda: _worker(arguments))
 
     def poll(self) -> int | None:
-        if self._code is None:
+        if self._exit_code is None:
             pid, status = os.waitpid(self.pid, os.WNOHANG)
-            self._code = os.waitstatus_to_exitcode(status) if pid else None
-        return self._code
+            self._exit_code = os.waitstatus_to_exitcode(status) if pid else None
+        return self._exit_code
 
     def wait(self, timeout: float = math.inf) -> int:
         deadline = time.monotonic() + timeout

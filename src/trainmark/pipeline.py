@@ -12,9 +12,9 @@ from trainmark.data.bootstrap import write_bootstraps
 from trainmark.data.epochs import steps_per_epoch
 from trainmark.data.facts import facts_of
 from trainmark.data.folders import Progress, make_missing, open_dataset
-from trainmark.launch.follow import RunJobs, cancel_jobs, follow_jobs, outcome_of_stop, raise_first
+from trainmark.launch.follow import RunJobs, cancel_jobs, follow_jobs, raise_first, stop_message
 from trainmark.launch.launcher import Launcher, ask_queue, preview_scripts
-from trainmark.machine.claims import stop_claimant
+from trainmark.machine.claims import stop_claim_holder
 from trainmark.machine.processes import stoppable
 from trainmark.machine.storage import flush_file_system, write_from_reserve
 from trainmark.plan.data_check import check_data
@@ -114,7 +114,7 @@ def follow(folders: Sequence[RunFolder], watch: Watch) -> Iterator[Result]:
     for name, group in groupby(stored, lambda run: run[1].launch.launcher):
         launcher: Launcher = LAUNCHERS.load(name)()
         runs = [_missing(launcher, watch, *run) for run in group]
-        with stoppable(outcome_of_stop([run.folder for run in runs], jobs_go_on=launcher.outlives_us)):
+        with stoppable(stop_message([run.folder for run in runs], jobs_go_on=launcher.outlives_us)):
             yield from follow_jobs(launcher, runs, collect)
         errors += [run.error for run in runs if run.error is not None]
     raise_first(errors)
@@ -123,7 +123,7 @@ def follow(folders: Sequence[RunFolder], watch: Watch) -> Iterator[Result]:
 def _missing(launcher: Launcher, watch: Watch, folder: RunFolder, *stored: *Stored) -> RunJobs:
     reader, jobs = ProgressReader(folder, *stored[:2]), job_records(folder, *stored)
     return RunJobs(
-        launcher, folder, jobs, lambda: watch(folder, lambda: mark_queued(reader.read(), launcher.seen(folder)))
+        launcher, folder, jobs, lambda: watch(folder, lambda: mark_queued(reader.read(), launcher.last_states(folder)))
     )
 
 
@@ -156,5 +156,5 @@ def cancel(folder: RunFolder) -> bool:
     """Whether anything was there to stop: the process that works on the run, and jobs that would outlive it."""
     config, plan, site = read_stored(folder)
     launcher: Launcher = LAUNCHERS.load(config.launch.launcher)()
-    was_watched = stop_claimant(folder)
-    return cancel_jobs(launcher, folder, job_records(folder, config, plan, site), was_watched=was_watched)
+    was_followed = stop_claim_holder(folder)
+    return cancel_jobs(launcher, folder, job_records(folder, config, plan, site), was_followed=was_followed)

@@ -29,13 +29,13 @@ ON_ALL: dict[str, Callable[[Cluster], None]] = {
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
-    """The command and what it concerns."""
+    """Parses the command line."""
     parser = argparse.ArgumentParser(prog="python -m tests.cluster", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
 
     def add(name: str, about: str) -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=about)
-        command.add_argument("folder", type=Path, help="the cluster's folder, which all nodes see")
+        command.add_argument("folder", type=Path, help="the cluster's folder, shared by all nodes")
         return command
 
     up = add("up", "start a cluster and leave it running; prints the variables to export")
@@ -55,12 +55,12 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 
 
 def up(chosen: argparse.Namespace) -> None:
-    """Starts a cluster that outlives this process and prints its variables."""
+    """Starts a cluster that outlives this process, and prints its environment variables."""
     if missing := find_missing():
         sys.exit(f"Cannot start: {missing}.")
     with contextlib.suppress(FileNotFoundError):
         Cluster.attach(chosen.folder)
-        sys.exit(f"A cluster runs in {chosen.folder} already. Stop it: python -m tests.cluster down {chosen.folder}.")
+        sys.exit(f"A cluster already runs in {chosen.folder}. Stop it: python -m tests.cluster down {chosen.folder}.")
     chosen.folder.mkdir(parents=True, exist_ok=True)
     cluster = Cluster(
         chosen.folder,
@@ -76,7 +76,7 @@ def up(chosen: argparse.Namespace) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """Does what the arguments say."""
+    """Runs a command on the cluster."""
     chosen = parse(arguments)
     if chosen.command == "up":
         up(chosen)

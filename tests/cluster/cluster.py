@@ -1,4 +1,4 @@
-"""A Slurm cluster on this machine: start and stop it, and make it fail."""
+"""A Slurm cluster on this machine: starting, stopping, and injecting faults."""
 
 import contextlib
 import os
@@ -16,11 +16,11 @@ from tests.cluster.files import find_cluster, write_files
 from tests.cluster.instance import Instance
 from tests.cluster.nodes import Node, boot
 from tests.cluster.shape import make_shape
-from tests.waiting import PATIENCE_S
+from tests.waiting import TIMEOUT_S
 
 
 class Cluster:
-    """A cluster whose files lie in a folder that all nodes see, as they would a shared file system."""
+    """A cluster whose files are in a folder shared by all nodes."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class Cluster:
         gpus: int = 0,
         slurm_settings: Mapping[str, str] | None = None,
     ) -> None:
-        """A cluster yet to be started; a node has as many cores as this process may use, if not told otherwise."""
+        """A cluster that is not started yet; by default nodes have as many cores as this process may use."""
         self.folder = folder.resolve()
         self.shape = make_shape(nodes, cores, local_storage_mebibytes, max_array_size, gpus, slurm_settings or {})
         self._instance: Instance | None = None
@@ -41,16 +41,16 @@ class Cluster:
 
     @classmethod
     def attach(cls, folder: Path) -> Self:
-        """The running cluster of a folder, whichever process started it."""
+        """Returns the running cluster of a folder, whichever process started it."""
         cluster = cls(folder)
         cluster._instance, cluster.shape = find_cluster(cluster.folder)
         return cluster
 
-    # What it is
+    # Properties
 
     @property
     def instance(self) -> Instance:
-        """The place of a cluster that was started."""
+        """The instance of a started cluster."""
         if self._instance is None:
             raise RuntimeError(f"The cluster of {self.folder} is not running. Call start() first.")
         return self._instance
@@ -62,16 +62,16 @@ class Cluster:
 
     @property
     def local_storage(self) -> Path:
-        """The folder that is another one on each node, with a limited size."""
+        """The node-local storage, of limited size."""
         return self.folder / "local"
 
     @property
     def logs(self) -> Path:
-        """The folder of what the daemons write."""
+        """The folder of the daemons' logs."""
         return self.folder / "logs"
 
     def environment(self) -> dict[str, str]:
-        """The variables that Slurm's and Open MPI's commands need for this cluster."""
+        """Environment variables for Slurm and Open MPI on this cluster."""
         return {
             "SLURM_CONF": str(self.folder / "slurm.conf"),
             "OMPI_ALLOW_RUN_AS_ROOT": "1",
@@ -85,7 +85,7 @@ class Cluster:
         number = self.node_names.index(name) + 1
         return Node(number, name, self.instance, self.folder, self.shape.local_storage_mebibytes)
 
-    # Life
+    # Life cycle
 
     def __enter__(self) -> Self:
         self.start()
@@ -95,7 +95,7 @@ class Cluster:
         self.stop()
 
     def start(self) -> None:
-        """Returns when all nodes are idle."""
+        """Starts the cluster; returns when all nodes are idle."""
         self._instance, self._lock = places.claim()
         try:
             write_files(self.folder, self.shape, self.instance)
@@ -110,7 +110,7 @@ class Cluster:
             raise
 
     def stop(self) -> None:
-        """Ends everything of the cluster; the folder stays, with the logs."""
+        """Stops the cluster; the folder with the logs stays."""
         if self._instance is not None:
             places.clean(self._instance)
             places.release(self._instance)
@@ -120,7 +120,7 @@ class Cluster:
             self._lock = None
 
     def leave_running(self) -> None:
-        """Lets the cluster outlive this process, until another one attaches to it and stops it."""
+        """Lets the cluster outlive this process, until another one stops it."""
         if self._lock is not None:
             places.keep(self.instance, self._lock, self.logs / "keeper.out")
             self._lock = None
@@ -128,27 +128,27 @@ class Cluster:
     # Commands
 
     def run(self, *command: str) -> str:
-        """The output of a command that is run here, with the cluster's variables; raises when it fails."""
+        """Runs a command here with the cluster's variables; returns its output, raises if it fails."""
         environment = {**os.environ, **self.environment()}
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE_S)
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=TIMEOUT_S)
         if done.returncode:
             raise RuntimeError(f"{list(command)} failed with {done.returncode}: {done.stdout}{done.stderr}")
         return done.stdout
 
     def run_on(self, node: str, *command: str) -> str:
-        """The output of a command that is run on a node, past Slurm; raises when it fails."""
+        """Runs a command on a node, bypassing Slurm; returns its output, raises if it fails."""
         return self.run(*self.node(node).inside(command))
 
     def cancel_all_jobs(self) -> None:
-        """Returns when no job is left."""
+        """Cancels all jobs; returns when none is left."""
         self.run("scancel", "--user=root")
         self.wait_until(lambda: not self.run("squeue", "--noheader"), "no job is left")
 
     # Faults
 
     def node_state(self, node: str) -> str:
-        """What Slurm says of a node: idle, allocated, mixed, down, …, with a * when it does not answer."""
-        # Slurm counts used cores once a second at most: just after its jobs ended, a node that is down may be "mixed".
+        """Returns Slurm's state of a node: idle, allocated, mixed, down, …, with a * if it does not respond."""
+        # Slurm updates used cores at most once a second: a node that went down may still be "mixed".
         return self.run("sinfo", "--noheader", f"--nodes={node}", "--format=%T").strip()
 
     def set_down(self, node: str) -> None:
@@ -157,58 +157,58 @@ class Cluster:
 
     def set_up(self, node: str) -> None:
         """An administrator takes a node back into service."""
-        # Refused for a node in service; node_state() cannot always tell.
+        # Refused for a node in service, which node_state() does not always show.
         with contextlib.suppress(RuntimeError):
             self.run("scontrol", "update", f"nodename={node}", "state=resume")
         self.wait_for_node(node)
 
     def power_off(self, node: str) -> None:
-        """Ends everything of a node at once, without a word to anybody."""
+        """Powers a node off at once, without notice."""
         self.node(node).power_off()
 
     def power_on(self, node: str) -> None:
-        """Starts a node again, with empty local storage, and returns when Slurm may use it."""
+        """Starts a node again, with empty local storage; returns when Slurm can use it."""
         boot([self.node(node)], self.instance.bridge)
         if self._limit_file.exists():
             self.node(node).limit(float(self._limit_file.read_text()))
         self.wait_for_node(node)
 
     def cut_network(self, node: str) -> None:
-        """Packets from and to a node are lost; the shared folder is still there."""
+        """Drops all packets from and to a node; the shared folder stays available."""
         network.set_carrier(self.node(node).link, up=False)
 
     def mend_network(self, node: str) -> None:
-        """Packets from and to a node arrive again."""
+        """Restores the network of a node."""
         network.set_carrier(self.node(node).link, up=True)
 
     def limit_bandwidth(self, megabits_per_s: float) -> None:
-        """Every node sends and receives at no more than a rate, until the limits are lifted."""
+        """Limits the bandwidth of every node, until the limits are lifted."""
         self._limit_file.write_text(str(megabits_per_s))
-        for node in self._nodes_that_are_on():
+        for node in self._running_nodes():
             node.limit(megabits_per_s)
 
     def lift_limits(self) -> None:
-        """Every node sends and receives as fast as the machine can."""
+        """Removes the bandwidth limits."""
         self._limit_file.unlink(missing_ok=True)
-        for node in self._nodes_that_are_on():
+        for node in self._running_nodes():
             node.lift_limit()
 
     def set_time_left(self, job_id: int | str, seconds: float) -> None:
-        """A running job's time limit is in so many seconds; Slurm acts on limits every 30 s only."""
+        """Sets the remaining time of a running job; Slurm enforces limits only every 30 s."""
         end = datetime.now() + timedelta(seconds=seconds)
         self.run("scontrol", "update", f"jobid={job_id}", f"endtime={end:%Y-%m-%dT%H:%M:%S}")
 
     def stop_controller(self) -> None:
-        """Ends Slurm's controller, which saves its state; jobs go on."""
+        """Stops slurmctld, which saves its state; jobs continue."""
         processes.end(self.instance.process_folder, "slurmctld", signal.SIGTERM)
 
     def start_controller(self) -> None:
-        """Starts Slurm's controller with its saved state and returns when it answers."""
+        """Starts slurmctld with its saved state; returns when it responds."""
         daemons.start_controller(self.instance, self.logs, self.folder / "slurm.conf")
         self.wait_until(self._controller_answers, "the controller answers")
 
     def restart_controller(self) -> None:
-        """Stops and starts Slurm's controller."""
+        """Restarts slurmctld."""
         self.stop_controller()
         self.start_controller()
 
@@ -216,22 +216,22 @@ class Cluster:
     def _limit_file(self) -> Path:
         return self.instance.run_folder / "megabits_per_s"
 
-    def _nodes_that_are_on(self) -> list[Node]:
+    def _running_nodes(self) -> list[Node]:
         return [node for node in map(self.node, self.node_names) if node.is_on]
 
     # Waiting
 
     def wait_until(self, holds: Callable[[], bool], what: str) -> float:
-        """The seconds until something holds; raises when that takes too long."""
+        """Waits until a condition holds; returns the seconds, raises after the timeout."""
         begun = time.monotonic()
         while not holds():
-            if time.monotonic() - begun > PATIENCE_S:
-                raise TimeoutError(f"Waited {PATIENCE_S:g} s, but not: {what}. See the logs in {self.logs}.")
+            if time.monotonic() - begun > TIMEOUT_S:
+                raise TimeoutError(f"Timed out after {TIMEOUT_S:g} s waiting until {what}. Logs: {self.logs}.")
             time.sleep(0.05)
         return time.monotonic() - begun
 
     def wait_for_node(self, node: str) -> float:
-        """The seconds until Slurm may use a node."""
+        """Waits until Slurm can use a node; returns the seconds."""
 
         def is_usable() -> bool:
             state = self.node_state(node)

@@ -1,4 +1,4 @@
-"""Start the daemons that serve the whole cluster: the one that vouches for users, and Slurm's controller."""
+"""Starting the cluster's daemons: munged and slurmctld."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from tests.cluster.instance import Instance
 
 
 def start_munge(instance: Instance, logs: Path) -> Path:
-    """Starts munge; the socket at which it will listen comes back."""
+    """Starts munged; returns the socket on which it will listen."""
     place = instance.run_folder / "munge"
     files = {"key-file": "key", "socket": "socket", "pid-file": "pid", "seed-file": "seed"}
     options = [f"--{option}={place}.{ending}" for option, ending in files.items()]
@@ -17,6 +17,6 @@ def start_munge(instance: Instance, logs: Path) -> Path:
 
 
 def start_controller(instance: Instance, logs: Path, conf: Path) -> None:
-    """Starts Slurm's controller."""
+    """Starts slurmctld."""
     environment = {"SLURM_CONF": str(conf)}
     processes.start(instance.process_folder, "slurmctld", ["slurmctld", "-D"], logs / "slurmctld.out", environment)

@@ -1,4 +1,4 @@
-"""What each fault does to a run on Slurm: what the tests expect, and the table in docs/reliability.md.
+"""Effects of faults on a run on Slurm: expected by the tests, and the table in docs/reliability.md.
 
 `python -m tests.cluster.faults` prints the table.
 """
@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 
 class Outcome(NamedTuple):
-    """How a run meets one fault."""
+    """The outcome of one fault."""
 
     fault: str
-    member: str  # state of the member that was hit
-    reason: str  # what its reason says
+    member: str  # state of the affected member
+    reason: str  # its reason
     run: str  # state of the Result
     then: str
 
@@ -99,7 +99,7 @@ OUTCOMES = {
 
 
 def table() -> str:
-    """The faults and their outcomes, as Markdown."""
+    """Returns the faults and their outcomes as Markdown."""
     rows = [
         f"| {each.fault} | {each.member} | {each.reason or '–'} | {each.run} | {each.then} |"
         for each in OUTCOMES.values()

@@ -1,4 +1,4 @@
-"""Write the files of a cluster before its daemons start, and find the cluster of a folder again."""
+"""Writing a cluster's files, and finding the running cluster of a folder."""
 
 import json
 import secrets
@@ -28,7 +28,7 @@ def write_files(folder: Path, shape: Shape, instance: Instance) -> None:
 
 
 def find_cluster(folder: Path) -> tuple[Instance, Shape]:
-    """Place and shape of the running cluster of a folder."""
+    """Returns instance and shape of the running cluster of a folder."""
     for instance in all_instances():
         if instance.record.exists():
             record = json.loads(instance.record.read_text())

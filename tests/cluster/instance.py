@@ -1,4 +1,4 @@
-"""Which numbered place on this machine a cluster takes: its lock, names, addresses and run-time folder."""
+"""Instances: numbered slots for clusters on this machine, with lock, names, addresses and run-time folder."""
 
 import fcntl
 import os
@@ -8,53 +8,53 @@ from pathlib import Path
 
 from tests.cluster import network, processes
 
-# Short, because the paths of sockets end at 108 characters; and in memory, so that Slurm's state is saved fast.
+# Short, because socket paths are limited to 108 characters; in memory, so that Slurm saves its state fast.
 RUN_FOLDER = Path("/run/trainmark-cluster")
 MAX_INSTANCES = 32
 
 
 @dataclass(frozen=True)
 class Instance:
-    """One numbered place: everything that two clusters of a machine must not share follows from the number."""
+    """A numbered slot: everything that clusters on a machine must not share derives from the number."""
 
     number: int
 
     @property
     def lock_path(self) -> Path:
-        """The file whose lock says that the cluster of this number is in use."""
+        """The file that is locked while the instance is in use."""
         return RUN_FOLDER / f"{self.number}.lock"
 
     @property
     def keeper(self) -> str:
-        """The name of the process that holds the lock of a cluster which was left running."""
+        """The name of the process that holds the lock of a cluster left running."""
         return f"{self.number}.keeper"
 
     @property
     def run_folder(self) -> Path:
-        """Sockets, spool folders, the controller's state and process numbers; gone when the cluster is."""
+        """Sockets, spool folders, slurmctld's state and PIDs; removed with the cluster."""
         return RUN_FOLDER / str(self.number)
 
     @property
     def process_folder(self) -> Path:
-        """One file for each process that the cluster started."""
+        """One file per process of the cluster."""
         return self.run_folder / "processes"
 
     @property
     def record(self) -> Path:
-        """The file that says which cluster has this place."""
+        """The record of the cluster that uses the instance."""
         return self.run_folder / "cluster.json"
 
     @property
     def bridge(self) -> str:
-        """The network device that joins the nodes and this machine."""
+        """The bridge between the nodes and this machine."""
         return f"tmk{self.number}"
 
     def link(self, node_number: int) -> str:
-        """The network device at this machine's end of a node's cable."""
+        """This machine's end of a node's veth pair."""
         return f"tmk{self.number}n{node_number}"
 
     def address(self, node_number: int) -> str:
-        """A node's address: 198.18.0.0/15 is set aside for benchmarks of networks (RFC 2544)."""
+        """A node's address, in 198.18.0.0/15, reserved for network benchmarks (RFC 2544)."""
         return f"198.18.{self.number}.{node_number}"
 
     @property
@@ -64,17 +64,17 @@ class Instance:
 
     @property
     def controller_port(self) -> int:
-        """Where the controller listens."""
+        """slurmctld's port."""
         return 16800 + self.number
 
 
 def all_instances() -> list[Instance]:
-    """Every place that a machine has."""
+    """Returns all instances of a machine."""
     return [Instance(number) for number in range(MAX_INSTANCES)]
 
 
 def try_lock(instance: Instance) -> int | None:
-    """The open lock file of a place that nobody uses, otherwise None."""
+    """Locks an instance; returns the open lock file, or None if it is in use."""
     descriptor = os.open(instance.lock_path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -85,14 +85,14 @@ def try_lock(instance: Instance) -> int | None:
 
 
 def clean(instance: Instance) -> None:
-    """Ends the processes and removes the network and files of a cluster, whoever started it; its lock must be held."""
+    """Kills the processes and removes the network and files of a cluster; its lock must be held."""
     processes.kill_all(instance.process_folder)
     network.remove(instance.bridge)
     shutil.rmtree(instance.run_folder, ignore_errors=True)
 
 
 def clean_stale() -> None:
-    """Cleans what clusters left behind whose processes were killed: their lock is free, but their folder is there."""
+    """Removes leftovers of killed clusters, whose lock is free but whose folder exists."""
     for instance in all_instances():
         if instance.run_folder.exists() and (lock := try_lock(instance)) is not None:
             clean(instance)
@@ -100,23 +100,23 @@ def clean_stale() -> None:
 
 
 def claim() -> tuple[Instance, int]:
-    """A free place and its open lock file."""
+    """Returns a free instance and its open lock file."""
     RUN_FOLDER.mkdir(mode=0o755, exist_ok=True)
     clean_stale()
     for instance in all_instances():
         if (lock := try_lock(instance)) is not None:
             clean(instance)
             return instance, lock
-    raise RuntimeError(f"All {MAX_INSTANCES} places for clusters are in use. Stop one: python -m tests.cluster down.")
+    raise RuntimeError(f"All {MAX_INSTANCES} instances are in use. Stop one: python -m tests.cluster down.")
 
 
 def keep(instance: Instance, lock: int, log: Path) -> None:
-    """Hands the lock to a process that does nothing else."""
+    """Hands the lock to a sleeping process."""
     os.set_inheritable(lock, True)
     processes.start(RUN_FOLDER, instance.keeper, ["sleep", "infinity"], log, {})
     os.close(lock)
 
 
 def release(instance: Instance) -> None:
-    """Ends the process that held the lock of a cluster which was left running."""
+    """Ends the process that holds the lock of a cluster left running."""
     processes.end(RUN_FOLDER, instance.keeper)

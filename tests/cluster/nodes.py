@@ -1,4 +1,4 @@
-"""One node of the cluster: processes in namespaces of their own, with their own name, address and local storage."""
+"""A node of the cluster: processes in their own namespaces, with hostname, address and local storage."""
 
 import os
 import subprocess
@@ -28,7 +28,7 @@ class Node:
 
     @property
     def link(self) -> str:
-        """This machine's end of the node's cable."""
+        """This machine's end of the node's veth pair."""
         return self.instance.link(self.number)
 
     @property
@@ -38,11 +38,11 @@ class Node:
 
     @property
     def is_on(self) -> bool:
-        """Whether the node's first process lives."""
+        """Whether the node's init process is alive."""
         return processes.find(self.instance.process_folder, self.name) is not None
 
     def start(self) -> int:
-        """Starts the first process up to where it waits for its cable; the pipe that tells it comes back."""
+        """Starts the init process, which waits for its network; returns the pipe that signals it."""
         sys_folder = self.instance.run_folder / "sys" / self.name
         sys_folder.mkdir(parents=True, exist_ok=True)
         (self.instance.run_folder / "spool" / self.name).mkdir(parents=True, exist_ok=True)
@@ -60,49 +60,49 @@ class Node:
         os.close(reading)
         return writing
 
-    def first_process(self, patience_s: float = 10) -> int:
-        """The number of the first process, whose namespaces are the node."""
-        deadline = time.monotonic() + patience_s
+    def init_pid(self, timeout_s: float = 10) -> int:
+        """Returns the PID of the init process, whose namespaces are the node."""
+        deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:
             unshare = processes.find(self.instance.process_folder, self.name)
             if unshare is None:
                 raise RuntimeError(f"Node {self.name} is off. Its log is {self.folder / 'logs' / self.name}.out.")
             try:
-                # The child is made after the namespaces.
+                # The child is forked after the namespaces are created.
                 if children := unshare.children():
                     return int(children[0].pid)
             except psutil.NoSuchProcess:
                 continue
             time.sleep(0.002)
-        raise RuntimeError(f"Node {self.name} made no namespaces within {patience_s} s.")
+        raise RuntimeError(f"Node {self.name} has no namespaces after {timeout_s} s.")
 
     def inside(self, command: Sequence[str]) -> list[str]:
-        """The command that runs a command on the node."""
-        return ["nsenter", "--target", str(self.first_process()), *NAMESPACES, "--", *command]
+        """Returns a command that runs the given one on the node."""
+        return ["nsenter", "--target", str(self.init_pid()), *NAMESPACES, "--", *command]
 
     def power_off(self) -> None:
-        """Ends everything of the node at once."""
-        # The cable first: a machine without power says no farewell to its connections.
+        """Kills all processes of the node."""
+        # The link first: a machine without power does not close its connections.
         network.unplug(self.link)
         processes.end(self.instance.process_folder, self.name)
 
     def limit(self, megabits_per_s: float) -> None:
-        """Lets the node send and receive at no more than a rate."""
-        # What the near end of the cable sends is what the node receives.
+        """Limits the node's bandwidth in both directions."""
+        # This machine's end of the link sends what the node receives.
         subprocess.run(network.limit_command(self.link, megabits_per_s), check=True)
         subprocess.run(self.inside(network.limit_command("eth0", megabits_per_s)), check=True)
 
     def lift_limit(self) -> None:
-        """Takes the node's limits away, if there are any."""
+        """Removes the node's limits, if any."""
         subprocess.run(network.lift_command(self.link), capture_output=True)
         subprocess.run(self.inside(network.lift_command("eth0")), capture_output=True)
 
 
 def boot(nodes: Sequence[Node], bridge: str) -> None:
-    """Switches nodes on, all at the same time."""
+    """Boots nodes concurrently."""
     pipes = [node.start() for node in nodes]
     try:
-        network.plug(bridge, {node.link: node.first_process() for node in nodes})
+        network.plug(bridge, {node.link: node.init_pid() for node in nodes})
         for pipe in pipes:
             os.write(pipe, b"plugged\n")
     finally:

@@ -1,6 +1,6 @@
-"""A worker that trains nothing: it takes its place as a real one, notes the device that it sees, and waits if told to.
+"""A worker that does not train: it takes its place like a real one, records its device, and waits for the start.
 
-It is called as a real one; all other programs that are called this way are real.
+Called in place of Python: other modules are run as usual.
 """
 
 import json
@@ -13,11 +13,11 @@ WORKER = "trainmark.train.worker"
 
 
 def main() -> None:
-    """Leaves `device.json` in the attempt's folder, and then the records of a finished member."""
+    """Writes `device.json` in the attempt's folder, then the records of a finished member."""
     from benchmarks import trivial_worker
-    from trainmark.train.start_line import wait_for_go
 
     from trainmark.spec.job_record import read_job_record
+    from trainmark.train.member import wait_for_start
     from trainmark.train.place import find_own_rank, take_place
 
     words = sys.argv[1:]
@@ -27,7 +27,7 @@ def main() -> None:
     device = {"host": os.uname().nodename, "device": os.environ.get("CUDA_VISIBLE_DEVICES")}
     (attempt.path / "device.json").write_text(json.dumps(device))
     if "--wait-for-start" in words:
-        wait_for_go(attempt, rank.rank)
+        wait_for_start(attempt, rank.rank)
     trivial_worker.main()
 
 

@@ -1,4 +1,4 @@
-"""Start processes that any later process can find and end, even when process numbers were used again."""
+"""Processes that later ones can find and end, even if PIDs are reused."""
 
 import contextlib
 import os
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psutil
 
-# The environment of whoever starts a cluster must not reach its daemons.
+# Daemons must not inherit the environment of the cluster's starter.
 DAEMON_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -21,7 +21,7 @@ def start(
     environment: Mapping[str, str],
     stdin: int | None = None,
 ) -> None:
-    """Starts a process in a session of its own and records it in the folder; its output goes to the log."""
+    """Starts a process in its own session and records it in the folder; its output goes to the log."""
     output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     empty = os.open(os.devnull, os.O_RDONLY)
     try:
@@ -39,12 +39,12 @@ def start(
     finally:
         os.close(output)
         os.close(empty)
-    # Number and start time together name a process for as long as the machine runs.
+    # PID and start time identify a process until reboot.
     (folder / name).write_text(f"{pid} {psutil.Process(pid).create_time()!r}\n")
 
 
 def find(folder: Path, name: str) -> psutil.Process | None:
-    """The recorded process of that name if it still lives, otherwise None."""
+    """Returns the recorded process of that name; None if it has ended."""
     try:
         pid, created = (folder / name).read_text().split()
         process = psutil.Process(int(pid))
@@ -55,7 +55,7 @@ def find(folder: Path, name: str) -> psutil.Process | None:
 
 
 def has_ended(process: psutil.Process) -> bool:
-    """Whether a process is gone or only waits for its parent to notice; children of this process are noticed here."""
+    """Whether a process is gone or a zombie; reaps children of this process."""
     with contextlib.suppress(ChildProcessError):
         os.waitpid(process.pid, os.WNOHANG)
     try:
@@ -64,8 +64,8 @@ def has_ended(process: psutil.Process) -> bool:
         return True
 
 
-def end(folder: Path, name: str, signal_number: int = signal.SIGKILL, patience_s: float = 20) -> None:
-    """Signals the recorded process of that name, waits until it and all below it are gone, and forgets it."""
+def end(folder: Path, name: str, signal_number: int = signal.SIGKILL, timeout_s: float = 20) -> None:
+    """Signals the recorded process of that name, waits for the end of its process tree, and removes the record."""
     process = find(folder, name)
     if process is not None:
         try:
@@ -73,26 +73,26 @@ def end(folder: Path, name: str, signal_number: int = signal.SIGKILL, patience_s
             process.send_signal(signal_number)
         except psutil.NoSuchProcess:
             below = []
-        if not wait_for_end([process], patience_s):
+        if not wait_for_end([process], timeout_s):
             kill(process)
-        # A node's processes die with its first one, by the kernel; the controller may leave children behind.
+        # A node's processes die with its init process; slurmctld may leave children behind.
         for child in below:
             if not has_ended(child):
                 kill(child)
-        if not wait_for_end([process, *below], patience_s):
-            raise RuntimeError(f"Process {process.pid} ({name}) or one below it did not end in {patience_s} s.")
+        if not wait_for_end([process, *below], timeout_s):
+            raise RuntimeError(f"Process {process.pid} ({name}) or one below it did not end in {timeout_s} s.")
     (folder / name).unlink(missing_ok=True)
 
 
 def kill(process: psutil.Process) -> None:
-    """Kills a process, unless it has ended just now."""
+    """Kills a process, unless it has just ended."""
     with contextlib.suppress(psutil.NoSuchProcess):
         process.kill()
 
 
-def wait_for_end(ending: Sequence[psutil.Process], patience_s: float) -> bool:
+def wait_for_end(ending: Sequence[psutil.Process], timeout_s: float) -> bool:
     """Whether all of the processes ended in time."""
-    deadline = time.monotonic() + patience_s
+    deadline = time.monotonic() + timeout_s
     while not all(has_ended(process) for process in ending):
         if time.monotonic() > deadline:
             return False
@@ -101,7 +101,7 @@ def wait_for_end(ending: Sequence[psutil.Process], patience_s: float) -> bool:
 
 
 def kill_all(folder: Path) -> None:
-    """Ends every recorded process."""
+    """Kills every recorded process."""
     if folder.is_dir():
         for record in sorted(folder.iterdir()):
             end(folder, record.name)

@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.cluster.cluster import Cluster
 from tests.run_events import events_of
-from tests.waiting import PATIENCE_S, wait_until
+from tests.waiting import TIMEOUT_S, wait_until
 
 SITE = Path(__file__).with_name("site.toml")
 ONE_SLOT_SITE = Path(__file__).with_name("one-slot.toml")
@@ -23,7 +23,7 @@ MEDIUM = [
 
 
 class ClusterRun:
-    """A run with the launcher `slurm`, its folder, and what a user can ask about it."""
+    """A run with the launcher `slurm`, its folder, and commands on it."""
 
     def __init__(self, cluster: Cluster, folder: Path, *arguments: str, site: Path = SITE) -> None:
         self._environment = {**os.environ, **cluster.environment(), "CUDA_VISIBLE_DEVICES": "", "COLUMNS": "160"}
@@ -42,24 +42,24 @@ class ClusterRun:
 
     @property
     def folder(self) -> Path:
-        """The run's folder, once it is there."""
+        """The run's folder, once it exists."""
         wait_until(lambda: any(self.runs.glob("*/plan.json")))
         return next(self.runs.glob("*/plan.json")).parent
 
     def events(self, member: int, attempt: int = 1, rank: int = 0) -> list[dict[str, Any]]:
-        """What a rank has measured so far."""
+        """Returns the events of a rank so far."""
         try:
             return events_of(self.folder, member, attempt, rank)
         except (FileNotFoundError, json.JSONDecodeError):
             return []
 
     def wait_for(self, kind: str, member: int = 0, attempt: int = 1) -> dict[str, Any]:
-        """The first event of that kind."""
+        """Waits for the first event of that kind and returns it."""
         wait_until(lambda: any(e["kind"] == kind for e in self.events(member, attempt)))
         return next(e for e in self.events(member, attempt) if e["kind"] == kind)
 
     def job_of(self, member: int) -> str:
-        """The number of a member's newest job."""
+        """Returns the ID of a member's newest job."""
         found = [json.loads(path.read_text()) for path in sorted((self.folder / "submissions").glob("*.json"))]
         for submission in reversed(found):
             members = [task["member"] for task in submission["tasks"]]
@@ -69,7 +69,7 @@ class ClusterRun:
         raise LookupError(member)
 
     def begin(self, *arguments: str) -> subprocess.Popen[str]:
-        """A command in another shell, in the background."""
+        """Starts a command in the background."""
         return subprocess.Popen(
             [sys.executable, "-m", "trainmark", *arguments],
             cwd=self._cwd,
@@ -79,30 +79,30 @@ class ClusterRun:
         )
 
     def trainmark(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """A command in another shell."""
+        """Runs a command."""
         return subprocess.run(
             [sys.executable, "-m", "trainmark", *arguments],
             cwd=self._cwd,
             env=self._environment,
             capture_output=True,
             text=True,
-            timeout=PATIENCE_S,
+            timeout=TIMEOUT_S,
         )
 
-    def end(self, timeout: float = PATIENCE_S) -> tuple[int, dict[str, Any], str]:
-        """The exit code, the Result, and what was said on standard error."""
+    def end(self, timeout: float = TIMEOUT_S) -> tuple[int, dict[str, Any], str]:
+        """Returns the exit code, the Result and standard error."""
         output, errors = self.process.communicate(timeout=timeout)
         return self.process.returncode, json.loads(output) if output.strip() else {}, errors
 
     def resume(self) -> dict[str, Any]:
-        """The Result after `trainmark resume`, which must end well."""
+        """Returns the Result of `trainmark resume`, which must succeed."""
         done = self.trainmark("resume", "latest", "--json")
         assert done.returncode == 0, done.stderr
         result: dict[str, Any] = json.loads(done.stdout)
         return result
 
     def stop(self) -> None:
-        """Nothing of the run goes on."""
+        """Kills the run and cancels its jobs."""
         self.process.kill()
         self.process.wait()
         if any(self.runs.glob("*/plan.json")):
@@ -110,5 +110,5 @@ class ClusterRun:
 
 
 def states(result: dict[str, Any]) -> list[str]:
-    """The state of each member."""
+    """Returns the state of each member."""
     return [member["state"] for member in result["members"]]

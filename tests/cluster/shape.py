@@ -1,4 +1,4 @@
-"""What a cluster consists of."""
+"""The shape of a cluster."""
 
 import os
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ import psutil
 
 @dataclass(frozen=True)
 class Shape:
-    """How many nodes a cluster has, and what each of them has."""
+    """The number of nodes and their resources."""
 
     num_nodes: int
     cores_per_node: int
@@ -17,7 +17,7 @@ class Shape:
     local_storage_mebibytes: int
     max_array_size: int
     can_bind: bool
-    gpus_per_node: int = 0  # faked: Slurm counts and shares them out, but there is nothing behind them
+    gpus_per_node: int = 0  # fake: Slurm allocates them, but there is no device
     slurm_settings: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -34,7 +34,7 @@ def make_shape(
     gpus: int,
     slurm_settings: Mapping[str, str],
 ) -> Shape:
-    """A shape that fits this machine: nodes share its memory out, but each has all cores that this process may use."""
+    """Returns a shape that fits this machine: nodes split its memory, but each has all usable cores."""
     usable_cores = len(os.sched_getaffinity(0))
     cores_per_node = cores or usable_cores
     return Shape(

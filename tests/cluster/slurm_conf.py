@@ -1,4 +1,4 @@
-"""The text of the configuration files of a test cluster."""
+"""Configuration files of a test cluster."""
 
 import re
 from pathlib import Path
@@ -6,18 +6,18 @@ from pathlib import Path
 from tests.cluster.instance import Instance
 from tests.cluster.shape import Shape
 
-# Slurm wants device files for GPUs, and only looks whether they are there.
+# Slurm requires device files for GPUs, and only checks that they exist.
 DEVICE_FILES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random")
 
 
 def fault_settings() -> dict[str, str]:
-    """How soon Slurm notices faults and acts: as soon as its own limits let it."""
+    """Fault detection as fast as Slurm allows."""
     return {
-        # A dead node is noticed after about three messages to it timed out: 16 s.
+        # A dead node is detected after about three timed-out messages: 16 s.
         "SlurmdTimeout": "5",
         "MessageTimeout": "5",
         "KillWait": "3",
-        # Nodes come back by themselves when they were silent, but not when an administrator set them down.
+        # Nodes that did not respond return by themselves, but not those set down by an administrator.
         "ReturnToService": "1",
         "MinJobAge": "3600",
         "SchedulerParameters": "sched_min_interval=0,batch_sched_delay=0,sched_interval=1,bf_interval=1",
@@ -32,7 +32,7 @@ def place_settings(instance: Instance, host_name: str, logs: Path) -> dict[str, 
         "SlurmctldHost": f"{host_name}({instance.controller_address})",
         "SlurmctldPort": str(instance.controller_port),
         "SlurmUser": "root",
-        # A requeued job waits until its credential has expired before it starts again.
+        # A requeued job restarts only after its credential has expired.
         "AuthInfo": f"socket={run_folder}/munge.socket,cred_expire=5",
         "StateSaveLocation": f"{run_folder}/state",
         "SlurmctldPidFile": f"{run_folder}/slurmctld.pid",
@@ -44,7 +44,7 @@ def place_settings(instance: Instance, host_name: str, logs: Path) -> dict[str, 
 
 
 def machine_settings(shape: Shape) -> dict[str, str]:
-    """What a node has and how it is shared out."""
+    """Resources of a node and their allocation."""
     return {
         "SlurmdParameters": "config_overrides",
         "ProctrackType": "proctrack/linuxproc",
@@ -61,20 +61,20 @@ def machine_settings(shape: Shape) -> dict[str, str]:
 
 
 def slurm_conf(shape: Shape, instance: Instance, host_name: str, logs: Path) -> str:
-    """`slurm.conf`, with the shape's own settings over the usual ones."""
+    """`slurm.conf`, with the shape's settings over the defaults."""
     settings = {
         **place_settings(instance, host_name, logs),
         **machine_settings(shape),
         **fault_settings(),
         **shape.slurm_settings,
     }
-    has = f"Sockets=1 CoresPerSocket={shape.cores_per_node} ThreadsPerCore=1"
+    resources = f"Sockets=1 CoresPerSocket={shape.cores_per_node} ThreadsPerCore=1"
     if shape.gpus_per_node:
-        settings["GresTypes"], has = "gpu", f"{has} Gres=gpu:{shape.gpus_per_node}"
+        settings["GresTypes"], resources = "gpu", f"{resources} Gres=gpu:{shape.gpus_per_node}"
     return "\n".join(
         [
             *(f"{name}={value}" for name, value in settings.items()),
-            f"NodeName=DEFAULT {has} RealMemory={shape.memory_per_node_mebibytes}",
+            f"NodeName=DEFAULT {resources} RealMemory={shape.memory_per_node_mebibytes}",
             *(f"NodeName={name} NodeAddr={instance.address(i)}" for i, name in enumerate(shape.node_names, start=1)),
             "PartitionName=debug Nodes=ALL Default=YES MaxTime=INFINITE State=UP",
             "",
@@ -83,12 +83,12 @@ def slurm_conf(shape: Shape, instance: Instance, host_name: str, logs: Path) -> 
 
 
 def mpi_conf(local_storage: Path) -> str:
-    """`mpi.conf`: PMIx meets its clients in a folder that must not be shared between nodes."""
+    """`mpi.conf`: PMIx needs a node-local folder for its sockets."""
     return f"PMIxCliTmpDirBase={local_storage}\n"
 
 
 def gres_conf(shape: Shape) -> str:
-    """`gres.conf`: a faked GPU is some device file; its place in the list is the number that a step is given."""
+    """`gres.conf`: a fake GPU is any device file; its index in the list is what a step gets."""
     return f"Name=gpu File={','.join(DEVICE_FILES[: shape.gpus_per_node])}\n" if shape.gpus_per_node else ""
 
 
@@ -100,5 +100,5 @@ def hosts(shape: Shape, instance: Instance, host_name: str) -> str:
 
 
 def nsswitch_conf(text: str) -> str:
-    """`/etc/nsswitch.conf` of every node: no questions to name servers, which the nodes cannot reach."""
+    """`/etc/nsswitch.conf` of every node: no DNS, which the nodes cannot reach."""
     return re.sub(r"^hosts:.*$", "hosts: files", text, flags=re.MULTILINE)

@@ -18,9 +18,9 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from tests.by_mpi import AS_ROOT, require_mpirun
 from tests.conftest import ROOT
-from tests.waiting import PATIENCE_S
+from tests.mpirun import AS_ROOT, require_mpirun
+from tests.waiting import TIMEOUT_S
 from tests.worker_group import run_workers
 from trainmark.machine.network import tcp_bytes_sent
 from trainmark.spec.config import TrainConfig
@@ -381,7 +381,7 @@ def found_over_mpi(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], 
         command = [require_mpirun(), *hosts, "-np", str(size), sys.executable, "-m", __name__, str(folder)]
         variables = {"GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", **AS_ROOT}
         done = subprocess.run(
-            command, cwd=ROOT, env=os.environ | variables, capture_output=True, text=True, timeout=PATIENCE_S
+            command, cwd=ROOT, env=os.environ | variables, capture_output=True, text=True, timeout=TIMEOUT_S
         )
         assert done.returncode == 0, done.stdout + done.stderr
         return [torch.load(folder / f"{rank}.pt") for rank in range(size)]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.by_mpi import AS_ROOT, require_mpirun
+from tests.mpirun import AS_ROOT, require_mpirun
 from tests.planned import planned_config
 from trainmark.spec.job_record import JobRecord
 from trainmark.spec.plan import Job, Rank
@@ -18,7 +18,7 @@ from trainmark.spec.site import NodeGroup, Site, Slot
 
 JOB = Job(member=3, lane=1, ranks=(Rank(0, "n1", 0, (0, 1), None), Rank(1, "n1", 1, (2, 3), None)))
 SITE = Site(name="site", groups=(NodeGroup(names=("n1",), slots=(Slot(cores="0-1"), Slot(cores="2-3"))),))
-CONFIG = planned_config(launch={"allocator": "keep"})
+CONFIG = planned_config(launch={"allocator": "glibc-tuned"})
 
 
 def script_of(launcher: str, path: str) -> str:

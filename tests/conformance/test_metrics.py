@@ -13,7 +13,7 @@ from tests.unit.written_events import (
     written_run,
     written_sample,
 )
-from trainmark.collect.compute import compute_alone
+from trainmark.collect.compute import compute_metric
 from trainmark.spec.metrics import MetricRow, metric_rows
 from trainmark.spec.registries import METRICS
 
@@ -36,7 +36,7 @@ GOOD_RUNS = (
 @pytest.mark.parametrize("name", list(METRICS))
 def test_it_has_a_value_of_its_unit_on_a_good_run(name: str) -> None:
     row: MetricRow = METRICS.load(name)
-    found = [compute_alone(name, run) for run in GOOD_RUNS]
+    found = [compute_metric(name, run) for run in GOOD_RUNS]
     metric = next((each for each in found if each.value is not None), found[0])
     assert (metric.unit, metric.better) == (row.unit, row.better)
     assert metric.status in ("measured", "derived")
@@ -58,6 +58,6 @@ def test_its_row_names_it_and_says_where_it_is_shown() -> None:
 @pytest.mark.parametrize("name", list(METRICS))
 def test_it_says_why_it_is_unavailable_when_no_member_finished(name: str) -> None:
     silent = replace(written_member(0, state="failed"), events=())
-    metric = compute_alone(name, written_run(silent))
+    metric = compute_metric(name, written_run(silent))
     assert (metric.status, metric.value) == ("unavailable", None)
     assert metric.reason

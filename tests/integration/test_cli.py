@@ -204,7 +204,7 @@ def test_a_global_batch_larger_than_the_bootstrap_is_refused_before_anything_sta
     [
         ("run", "file/runs", "file is not a folder"),
         ("run", "file", "file is not a folder"),
-        ("run", "/proc/runs", "/proc has no storage behind it"),
+        ("run", "/proc/runs", "/proc is a pseudo file system"),
         ("run --dry-run", "file", "file is not a folder"),
         ("results", "file", "Not a directory"),
         ("results", "missing", "No such file or directory"),

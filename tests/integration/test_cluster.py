@@ -12,8 +12,8 @@ import psutil
 import pytest
 
 from tests.cluster import Cluster
-from tests.cluster.fixture import require_cluster
 from tests.cluster.processes import has_ended
+from tests.cluster.requirements import require_cluster
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import SMALL, Command
-from tests.waiting import PATIENCE_S
+from tests.waiting import TIMEOUT_S
 from tests.warm import WarmProcess
 from trainmark.collect.build import build_result
 from trainmark.collect.progress import read_progress
@@ -36,7 +36,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "COLUMNS": "200"}
     process = WarmProcess(["run", *SMALL, "--members", "2", "--set", "train.epochs=2"], place, environment)
     try:
-        _, errors = process.communicate(PATIENCE_S)
+        _, errors = process.communicate(TIMEOUT_S)
     finally:
         process.kill()
     assert process.wait() == 0, errors
@@ -86,9 +86,9 @@ def without_field(kind: str, field: str) -> Callable[[list[str]], list[str]]:
 
 
 GARBLED: dict[str, tuple[Callable[[list[str]], list[str]], str]] = {
-    "empty": (lambda lines: [], "holds no rank_started, run_start, run_stop, memory, data_ready, model_ready"),
-    "its end cut off": (lambda lines: lines[: len(lines) // 2], "holds no run_stop, memory"),
-    "its begin cut off": (lambda lines: lines[5:], "holds no rank_started"),
+    "empty": (lambda lines: [], "lacks rank_started, run_start, run_stop, memory, data_ready, model_ready"),
+    "its end cut off": (lambda lines: lines[: len(lines) // 2], "lacks run_stop, memory"),
+    "its begin cut off": (lambda lines: lines[5:], "lacks rank_started"),
     "a line cut": (lambda lines: [*lines[:-4], lines[-4][:20], "\n", *lines[-3:]], "has 1 damaged line"),
     "a number": (replaced("steps", "5\n"), "has 1 damaged line"),
     "an empty object": (replaced("steps", "{}\n"), "has 1 damaged line"),
@@ -98,7 +98,7 @@ GARBLED: dict[str, tuple[Callable[[list[str]], list[str]], str]] = {
     "a missing key of the model": (without_field("model_ready", "conventions"), "has 1 damaged line"),
     "steps left out": (replaced("steps", ""), "lacks steps 0 to 5"),
     "all lines twice": (lambda lines: [*lines, *lines], "repeats steps from 0 on"),
-    "the start of an epoch left out": (replaced("epoch_start", ""), "lacks the beginning or the end of an epoch"),
+    "the start of an epoch left out": (replaced("epoch_start", ""), "lacks the start or end of an epoch"),
 }
 
 
@@ -189,8 +189,8 @@ def test_records_that_are_missing_cost_no_figure(run: Path) -> None:
         (run / name).unlink()
     result = built(run)
     assert result.damage == [
-        "origin.json is missing: machine, software and start of the run are not all known",
-        "bootstrap/audit.json is missing: whether the bootstraps are as expected is not known",
+        "origin.json is missing: machine, software or start time of the run are unknown",
+        "bootstrap/audit.json is missing: the bootstraps could not be checked",
     ]
     assert result.metrics == whole.metrics
 
@@ -213,7 +213,7 @@ def test_lines_torn_by_a_crash_are_counted_and_told(run: Path) -> None:
     assert any(
         re.fullmatch(rf"{EVENTS} has 2 damaged lines \(number \d+, \d+\): .*left out", w) for w in result.warnings
     )
-    assert f"{USAGE} has 1 damaged line (number 2): what is damaged is left out" in result.warnings
+    assert f"{USAGE} has 1 damaged line (number 2): damaged lines are left out" in result.warnings
 
 
 @pytest.mark.parametrize("name", ["config.toml", "plan.json", "site.toml"])
@@ -221,7 +221,9 @@ def test_a_damaged_record_of_choices_is_named_and_taken_from_the_origin(run: Pat
     (run / name).write_text("{")
     result = built(run)
     assert result.state == "complete"
-    assert any(warning.startswith(f"not as the run began: {name} cannot be read: ") for warning in result.warnings)
+    assert any(
+        warning.startswith(f"changed since the run started: {name} cannot be read: ") for warning in result.warnings
+    )
 
 
 @pytest.mark.parametrize("name", ["config.toml", "plan.json", "site.toml"])

@@ -56,10 +56,10 @@ def test_a_drained_node_is_counted_out(trainmark: Command, cluster: Cluster, tmp
         cluster.set_up("n3")
     assert tomllib.loads(text)["groups"][0]["count"] == 3
     assert "# n[1-2,4]: 1 socket × " in text
-    assert "# Not counted, because they take no jobs now: n3 (1 drained)." in text
+    assert "# Not counted, because they are unavailable: n3 (1 drained)." in text
 
 
-def test_a_controller_that_does_not_answer_is_told_in_one_line(
+def test_an_unreachable_controller_is_reported_in_one_line(
     trainmark: Command, cluster: Cluster, tmp_path: Path
 ) -> None:
     # Nobody listens at port 1: as if the controller had ended.
@@ -68,7 +68,7 @@ def test_a_controller_that_does_not_answer_is_told_in_one_line(
     without = {"SLURM_CONF": str(tmp_path / "slurm.conf")}
     done = trainmark("machine", "--draft-site", **without)
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("trainmark: Slurm's controller does not answer: ")
+    assert done.stderr.startswith("trainmark: slurmctld is unreachable: ")
     assert "Unable to contact slurm controller" in done.stderr
     assert done.stderr.endswith("trainmark machine --draft-site --no-slurm.\n")
     assert done.stderr.count("\n") == 1

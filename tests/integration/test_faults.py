@@ -208,7 +208,7 @@ def test_a_full_disk_leaves_a_clear_message_and_the_finished_members(
     again = warm_trainmark("resume", str(run.folder))
     assert again.returncode == 1
     assert again.stderr == (
-        f"trainmark: No space is left in {run.folder}. Free some, then go on with: trainmark resume {run.folder}\n"
+        f"trainmark: No space left in {run.folder}. Free some, then go on with: trainmark resume {run.folder}\n"
     )
     assert sorted(run.folder.rglob("*")) == before
     filler.unlink()

@@ -124,7 +124,7 @@ def on_cluster(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Site:
     return read_site_file(SITE)
 
 
-def test_two_runs_are_in_slurms_queue_at_once_and_followed_by_one_squeue_per_look(
+def test_two_runs_are_in_slurms_queue_at_once_and_followed_by_one_squeue_per_poll(
     tmp_path: Path, on_cluster: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[tuple[str, ...]] = []

@@ -13,13 +13,13 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.by_mpi import AS_ROOT, hydras_environment, require_mpirun
 from tests.cluster import Cluster
 from tests.conftest import SMALL, Command
 from tests.integration.test_engine import CROWDED
 from tests.local_runs import LocalRun, is_running
+from tests.mpirun import AS_ROOT, mpich_environment, require_mpirun
 from tests.run_events import events_of, losses_of
-from tests.waiting import PATIENCE_S, wait_until
+from tests.waiting import TIMEOUT_S, wait_until
 from tests.warm import WarmProcess
 
 TWO_WORKERS = ("--members", "1", "--workers", "2", "--set", "train.batch_size=16")
@@ -53,7 +53,7 @@ def losses_by_gloo(tmp_path_factory: pytest.TempPathFactory) -> list[list[float]
     """The losses of both workers where this machine starts them and gloo adds up their gradients."""
     folder = tmp_path_factory.mktemp("gloo")
     by_gloo = WarmProcess(["run", *SMALL, *TWO_WORKERS], folder, {**os.environ, "CUDA_VISIBLE_DEVICES": ""})
-    assert by_gloo.wait(PATIENCE_S) == 0
+    assert by_gloo.wait(TIMEOUT_S) == 0
     (stored,) = (folder / "runs").glob("*/plan.json")
     return [losses_of(stored.parent, rank=rank) for rank in (0, 1)]
 
@@ -105,7 +105,7 @@ def test_gradients_of_four_workers_over_mpi_are_those_of_gloo_up_to_rounding(run
 def test_hydra_starts_ranks_and_mpich_adds_up_their_gradients_as_open_mpi_does(
     run: Run, tmp_path: Path, losses_by_gloo: list[list[float]]
 ) -> None:
-    folder, result = run(*OVER_MPI, *TWO_WORKERS, **hydras_environment(tmp_path))
+    folder, result = run(*OVER_MPI, *TWO_WORKERS, **mpich_environment(tmp_path))
     assert result["members"][0]["exit"]["exit_codes"] == {"mpirun": 0}
     assert " -launcher fork -hosts localhost:2 -bind-to none -n 2 " in (folder / "jobs/0000/job.sh").read_text()
     assert all(events_of(folder, rank=rank)[0]["affinity"]["verified"] for rank in (0, 1))
@@ -124,7 +124,7 @@ def test_without_mpirun_a_run_is_refused_in_one_line(trainmark: Command, tmp_pat
 def test_an_mpirun_of_another_library_than_mpi4pys_is_told_from_ranks_that_are_alone(
     trainmark: Command, tmp_path: Path
 ) -> None:
-    environment = hydras_environment(tmp_path) | {"MPI4PY_MPIABI": "openmpi"}
+    environment = mpich_environment(tmp_path) | {"MPI4PY_MPIABI": "openmpi"}
     done = trainmark("run", *SMALL, *OVER_MPI, *TWO_WORKERS, **environment)
     assert done.returncode == 1
     assert "but MPI calls it 0 of 1. Start the workers by the mpirun of the MPI library that" in done.stderr

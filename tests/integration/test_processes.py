@@ -89,7 +89,7 @@ def test_a_program_that_goes_on_without_a_failed_rank_is_ended_after_a_grace(
 
 
 def test_a_program_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
-    started = "import subprocess, sys, time; from trainmark.machine.processes import ending_with_us as us\n"
+    started = "import subprocess, sys, time; from trainmark.machine.processes import tied_to_us as us\n"
     started += "print(subprocess.Popen(us((sys.argv[1], '60'))).pid, flush=True); time.sleep(60)"
     command = [sys.executable, "-c", started, str(shutil.which("sleep"))]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:

@@ -167,7 +167,7 @@ def test_metrics_that_are_switched_off_are_unavailable_with_the_reason(run_small
     for name, reason in (
         ("ceiling_flops", "not measured: measure.ceiling is false"),
         ("flops_share_of_ceiling", "not measured: measure.ceiling is false"),
-        ("quality_out_of_bag", "without a bootstrap every member sees every sample"),
+        ("quality_out_of_bag", "without a bootstrap every member is trained on every sample"),
     ):
         assert result["metrics"][name]["status"] == "unavailable"
         assert result["metrics"][name]["reason"] == reason

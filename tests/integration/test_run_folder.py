@@ -11,7 +11,7 @@ import pytest
 
 from tests.conftest import Command
 from tests.run_events import events_of, losses_of
-from tests.waiting import PATIENCE_S
+from tests.waiting import TIMEOUT_S
 from tests.warm import WarmProcess
 
 # Images on disk, made beside the runs, and a model that takes little time.
@@ -30,7 +30,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a run that went well."""
     folder = tmp_path_factory.mktemp("whole")
     process = WarmProcess(["run", *TINY, "--json"], folder, {**os.environ, "CUDA_VISIBLE_DEVICES": ""})
-    output, errors = process.communicate(PATIENCE_S)
+    output, errors = process.communicate(TIMEOUT_S)
     assert process.wait() == 0, errors
     return folder / "runs" / json.loads(output)["run_id"]
 
@@ -92,7 +92,7 @@ def test_settings_that_were_edited_after_the_run_are_refused_by_resume_and_never
     result = shown(warm_trainmark, unfinished)
     assert (result["config"]["seed"], result["config"]["train"]["optimizer"]) == (3, "sgd")
     assert result["config"]["train"]["learning_rate"] == 0.01
-    assert "not as the run began: config.toml: seed is 7, was 3" in result["warnings"]
+    assert "changed since the run started: config.toml: seed is 7, was 3" in result["warnings"]
     assert json.loads(warm_trainmark("status", str(unfinished), "--json").stdout)["members"][0]["epochs"] == 4
     assert everything_in(unfinished) == before
 
@@ -153,10 +153,10 @@ def test_a_complete_run_that_was_moved_is_collected_without_its_data(
 
 
 def flip_eight_bytes(checkpoint: Path) -> None:
-    data = bytearray((checkpoint / "rank-0.pt").read_bytes())
+    data = bytearray((checkpoint / "rank-0.state").read_bytes())
     middle = len(data) // 2
     data[middle : middle + 8] = bytes(byte ^ 0xFF for byte in data[middle : middle + 8])
-    (checkpoint / "rank-0.pt").write_bytes(data)
+    (checkpoint / "rank-0.state").write_bytes(data)
 
 
 @pytest.mark.parametrize("num_damaged", [1, 2])
@@ -175,8 +175,8 @@ def test_flipped_bytes_in_a_checkpoint_cost_the_work_since_the_one_before_and_ar
     names = [str(each.relative_to(unfinished)) for each in (newer, older)]
     assert [event["checkpoint"] for event in events if event["kind"] == "checkpoint_damaged"] == names[:num_damaged]
     assert resumed == names[num_damaged:]
-    instead = f"went on from {names[1]}" if resumed else "started from the beginning"
-    text = f"member 0 {instead}: damaged on disk is {', '.join(names[:num_damaged])}. Check the storage of the run."
+    instead = f"resumed from {names[1]}" if resumed else "restarted from scratch"
+    text = f"member 0 {instead}: {', '.join(names[:num_damaged])} damaged on disk. Check the storage of the run."
     assert text in result["warnings"]
     assert (
         f"trainmark: {names[0]} is damaged (rank 0) and is not used\n"

@@ -10,7 +10,7 @@ from pathlib import Path
 from benchmarks.slurm_overhead import measure, write_counters, write_site
 
 from tests.cluster.cluster import Cluster
-from tests.cluster.fixture import require_cluster
+from tests.cluster.requirements import require_cluster
 from tests.cluster.runs import GPU_SITE, MEDIUM, ONE_SLOT_SITE, SITE, ClusterRun, states
 from tests.conftest import ROOT, SMALL, Command
 from tests.run_events import events_of, losses_of
@@ -143,7 +143,7 @@ def test_where_slurm_does_not_answer_nothing_is_written(trainmark: Command, tmp_
         launcher = ("--launcher", "slurm") if command == "run" else ()
         done = trainmark(command, *launcher, "--site", str(SITE), SLURM_CONF=str(tmp_path / "slurm.conf"))
         assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
-        assert "Slurm does not answer here: " in done.stderr
+        assert "Slurm is unreachable: " in done.stderr
         assert "Run where `sinfo` works" in done.stderr
     assert not (tmp_path / "runs").exists()
 
@@ -154,7 +154,7 @@ def test_ctrl_c_leaves_the_jobs_alone_and_resume_collects_them_without_a_second_
     run.process.terminate()
     code, _, errors = run.end()
     assert code == 130
-    assert "jobs that were submitted go on" in errors
+    assert "submitted jobs continue" in errors
     assert f"trainmark resume {run.folder}" in errors
     result = run.resume()
     assert [member["attempts"] for member in result["members"]] == [1, 1]

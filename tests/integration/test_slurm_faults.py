@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.cluster.cluster import Cluster
 from tests.cluster.faults import OUTCOMES, Outcome, table
-from tests.cluster.fixture import require_cluster
+from tests.cluster.requirements import require_cluster
 from tests.cluster.runs import MEDIUM, ONE_SLOT_SITE, ClusterRun, states
 from tests.conftest import ROOT, SMALL
 from tests.run_events import losses_of
@@ -177,8 +177,8 @@ def test_a_killed_submitter_and_a_controller_that_restarts_cost_nothing(
         assert (refused.returncode, refused.stderr.count("\n")) == (1, 1), refused.stderr
         assert "controller" in refused.stderr
         if command == "cancel":
-            assert "Jobs were not cancelled, and may go on: " in refused.stderr
-            assert f"Once Slurm answers: trainmark cancel {run.folder}" in refused.stderr
+            assert "Jobs were not cancelled and may continue: " in refused.stderr
+            assert f"Once Slurm is reachable: trainmark cancel {run.folder}" in refused.stderr
     # The run's own files are there all the same.
     status = json.loads(run.trainmark("status", "latest", "--json").stdout)
     assert "controller" in status["unreachable"]

@@ -200,7 +200,7 @@ def test_without_local_storage_it_is_refused_and_nothing_is_touched(warm_trainma
 
 def test_data_in_memory_are_trained_on_as_ever_and_the_result_says_that_nothing_was_staged(desk: Desk) -> None:
     result = desk.run("--members", "1", "--set", "data.num_train=100", "--set", "data.num_eval=20", *STAGED)
-    why = "nothing was staged: samples of shapes are not read from disk one by one"
+    why = "nothing was staged: samples of shapes are not read from disk individually"
     assert result["metrics"]["staging_time_s"]["reason"] == why
     assert f"launch.stage is local, but {why}" in result["warnings"]
     assert not list(desk.disk.iterdir())

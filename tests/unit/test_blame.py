@@ -97,7 +97,7 @@ def test_of_several_silent_ranks_the_one_that_open_mpi_noticed_is_named(tmp_path
 
 def test_what_mpirun_passes_on_of_a_full_disk_is_understood(tmp_path: Path) -> None:
     folder = attempt(tmp_path, r1=(5.0, "stopped by SIGTERM"))
-    assert explain_mpirun(folder, 2, 28).startswith("a rank ended: no space left where the run is stored")
+    assert explain_mpirun(folder, 2, 28).startswith("a rank failed: no space left where the run is stored")
 
 
 def test_an_mpirun_that_could_not_begin_is_quoted(tmp_path: Path) -> None:
@@ -112,9 +112,9 @@ def test_an_mpirun_that_ended_before_any_rank_began_is_named_with_its_log(tmp_pa
     assert told == f"mpirun ended with exit code 213 (log: {tmp_path / 'mpirun.log'})"
 
 
-def test_an_mpirun_that_went_on_without_a_rank_is_said_to_have_been_ended(tmp_path: Path) -> None:
+def test_an_mpirun_that_kept_running_without_a_rank_is_reported_as_terminated(tmp_path: Path) -> None:
     told = explain_mpirun(attempt(tmp_path), 2, None)
-    assert told == f"mpirun went on and was ended (log: {tmp_path / 'mpirun.log'})"
+    assert told == f"mpirun kept running and was terminated (log: {tmp_path / 'mpirun.log'})"
 
 
 def test_under_srun_the_rank_that_it_saw_killed_is_the_cause_and_not_the_one_that_lost_it(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from tests.run_events import as_event
 from tests.unit.written_events import written_member, written_run
-from trainmark.collect.compute import compute_alone
+from trainmark.collect.compute import compute_metric
 from trainmark.collect.measured import Measured, Member
 from trainmark.collect.warnings import find_warnings
 from trainmark.spec.machine_events import Ceiling
@@ -35,7 +35,7 @@ def run_of(*events: dict[str, Any]) -> Measured:
 
 
 def metric(name: str, measured: Measured) -> Metric:
-    return compute_alone(name, measured)
+    return compute_metric(name, measured)
 
 
 def warnings_of(measured: Measured) -> list[str]:
@@ -136,7 +136,7 @@ def test_a_ceiling_of_earlier_versions_is_read_and_has_no_interval() -> None:
     found = metric("ceiling_flops", written_run(written_member(0, ceiling=50_000.0)))
     assert (found.value, found.ci95, found.n) == (50_000, None, 1)
     assert found.detail is not None
-    assert found.detail["unwatched"] == "the events are older than this check"
+    assert found.detail["unwatched"] == "recorded by a version without this check"
 
 
 def test_workers_that_share_cores_are_not_foreign_to_each_other() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.small_disk import fill, small_disk_on
-from tests.waiting import PATIENCE_S
+from tests.waiting import TIMEOUT_S
 from trainmark.machine import claims
 from trainmark.machine.storage import RESERVE_BYTES, keep_reserve
 from trainmark.spec.errors import RunFailedError, StorageError
@@ -43,22 +43,22 @@ def gone_process() -> dict[str, Any]:
 def test_a_claim_of_another_host_holds_while_it_is_kept_fresh(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
     claim_of_another_host(folder, age_s=60)
-    assert claims.is_being_worked_on(folder)
+    assert claims.has_live_claim(folder)
     with pytest.raises(RunFailedError, match="process 1 on no-such-host"), claims.claimed(folder):
         pass
     with pytest.raises(RunFailedError, match="Cancel it there"):
-        claims.stop_claimant(folder)
+        claims.stop_claim_holder(folder)
 
 
 def test_a_claim_of_another_host_that_nobody_keeps_fresh_is_taken_over(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
     claim_of_another_host(folder, age_s=200)
-    assert not claims.is_being_worked_on(folder)
-    assert not claims.stop_claimant(folder)
+    assert not claims.has_live_claim(folder)
+    assert not claims.stop_claim_holder(folder)
     with claims.claimed(folder):
         assert json.loads(folder.claim(2).read_text())["pid"] == os.getpid()
-        assert claims.is_being_worked_on(folder)
-    assert not claims.is_being_worked_on(folder)
+        assert claims.has_live_claim(folder)
+    assert not claims.has_live_claim(folder)
 
 
 def test_a_claim_is_kept_fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,10 +78,10 @@ def test_an_empty_or_unreadable_claim_does_not_block(tmp_path: Path, number: int
     folder = RunFolder(tmp_path)
     write_claim(folder, number, {})
     folder.claim(number).write_text(content)
-    assert not claims.is_being_worked_on(folder)
-    assert not claims.stop_claimant(folder)
+    assert not claims.has_live_claim(folder)
+    assert not claims.stop_claim_holder(folder)
     with claims.claimed(folder):
-        assert claims.is_being_worked_on(folder)
+        assert claims.has_live_claim(folder)
 
 
 def test_a_claim_of_an_earlier_version_holds(tmp_path: Path) -> None:
@@ -97,23 +97,23 @@ def test_the_claim_of_a_run_does_not_hold_for_a_copy_of_its_folder(tmp_path: Pat
     original.path.mkdir()
     with claims.claimed(original):
         shutil.copytree(original.path, copy.path)
-        assert not claims.is_being_worked_on(copy)
-        assert not claims.stop_claimant(copy)
+        assert not claims.has_live_claim(copy)
+        assert not claims.stop_claim_holder(copy)
         with claims.claimed(copy):
-            assert claims.is_being_worked_on(original)
+            assert claims.has_live_claim(original)
         original.path.rename(moved.path)  # its process goes on, so the claim holds there
-        assert claims.is_being_worked_on(moved)
+        assert claims.has_live_claim(moved)
 
 
 def race(folders: list[RunFolder], barrier: Barrier, winners: Any) -> None:
     """Tries to claim each folder at the same time as the others; a claim is held until all have tried."""
     for number, folder in enumerate(folders):
-        barrier.wait(PATIENCE_S)
+        barrier.wait(TIMEOUT_S)
         with suppress(RunFailedError), claims.claimed(folder):
             winners.put(number)
-            barrier.wait(PATIENCE_S)
+            barrier.wait(TIMEOUT_S)
             continue
-        barrier.wait(PATIENCE_S)
+        barrier.wait(TIMEOUT_S)
 
 
 def test_of_processes_that_see_the_same_stale_claim_one_alone_wins(tmp_path: Path) -> None:
@@ -125,9 +125,9 @@ def test_of_processes_that_see_the_same_stale_claim_one_alone_wins(tmp_path: Pat
     racers = [context.Process(target=race, args=(folders, barrier, winners)) for _ in range(RACERS)]
     for racer in racers:
         racer.start()
-    won = sorted(winners.get(timeout=PATIENCE_S) for _ in range(ROUNDS))
+    won = sorted(winners.get(timeout=TIMEOUT_S) for _ in range(ROUNDS))
     for racer in racers:
-        racer.join(PATIENCE_S)
+        racer.join(TIMEOUT_S)
     assert [racer.exitcode for racer in racers] == [0] * RACERS
     assert won == list(range(ROUNDS))
     assert winners.empty()
@@ -142,7 +142,7 @@ def test_a_link_whose_answer_was_lost_is_found_by_its_count(tmp_path: Path, monk
 
     monkeypatch.setattr(os, "link", repeated)
     with claims.claimed(RunFolder(tmp_path)):
-        assert claims.is_being_worked_on(RunFolder(tmp_path))
+        assert claims.has_live_claim(RunFolder(tmp_path))
 
 
 def test_on_a_full_disk_claiming_fails_at_once_and_leaves_nothing(tmp_path: Path) -> None:
@@ -150,15 +150,13 @@ def test_on_a_full_disk_claiming_fails_at_once_and_leaves_nothing(tmp_path: Path
         folder = RunFolder(disk / "run")
         write_claim(folder, 1, gone_process())
         filler = fill(disk)
-        with pytest.raises(
-            StorageError, match=r"No space is left in .*/run\. Free some, then go on with: trainmark res"
-        ):
+        with pytest.raises(StorageError, match=r"No space left in .*/run\. Free some, then go on with: trainmark res"):
             claims.claimed(folder).__enter__()
         assert [path.name for path in (disk / "run" / "claims").iterdir()] == ["0001.json"]
         filler.unlink()
         with claims.claimed(folder):
             fill(disk)
-        assert not claims.is_being_worked_on(folder)
+        assert not claims.has_live_claim(folder)
 
 
 def test_a_folder_that_cannot_be_written_is_refused_in_one_line(

@@ -212,10 +212,10 @@ def test_a_cpu_does_not_train_narrow_strided_convolutions_in_channels_last(width
 
 
 def test_the_allocator_is_tcmalloc_where_the_sites_nodes_have_it() -> None:
-    assert planned(CPUS, 1).launch.allocator == "keep"
+    assert planned(CPUS, 1).launch.allocator == "glibc-tuned"
     with_it = CPUS.model_copy(update={"allocators": ("tcmalloc", "jemalloc")})
     assert planned(with_it, 1).launch.allocator == "tcmalloc"
-    assert planned(GPUS.model_copy(update={"allocators": ("tcmalloc",)}), 1).launch.allocator == "keep"
+    assert planned(GPUS.model_copy(update={"allocators": ("tcmalloc",)}), 1).launch.allocator == "glibc-tuned"
     assert planned(with_it, 1, "launch.allocator=system").launch.allocator == "system"
 
 

@@ -49,6 +49,14 @@ def test_settings_of_torch_are_understood_under_the_names_of_earlier_versions(tm
     )
 
 
+def test_the_tuned_allocator_is_understood_under_its_old_name() -> None:
+    assert resolve_config([parse_setting("launch.allocator=keep")]).launch.allocator == "glibc-tuned"
+    stored = tomllib.loads(OLD_CONFIG) | {"launch": {"allocator": "keep"}}
+    assert RunConfig.model_validate(stored).launch.allocator == "glibc-tuned"
+    with pytest.raises(ConfigError, match=r"must be 'glibc-tuned', 'system', 'tcmalloc' or 'jemalloc', but got 'kept'"):
+        resolve_config([parse_setting("launch.allocator=kept")])
+
+
 def test_a_setting_under_its_old_and_its_new_name_is_refused_unless_both_say_the_same(tmp_path: Path) -> None:
     file = tmp_path / "both.toml"
     file.write_text('[train]\ncompiler = "inductor"\ntorch.compiler = "none"\n')
@@ -158,7 +166,7 @@ def test_none_in_a_run_config_is_a_rule_and_never_a_choice_still_to_be_made() ->
 def test_a_stored_config_of_an_earlier_version_reads_as_what_that_version_did() -> None:
     old = tomllib.loads(OLD_CONFIG)
     config = RunConfig.model_validate(old)
-    assert (config.train.precision, config.launch.allocator, config.launch.loader_workers) == ("fp32", "keep", 0)
+    assert (config.train.precision, config.launch.allocator, config.launch.loader_workers) == ("fp32", "glibc-tuned", 0)
     torch = config.train.torch
     assert (torch.compiler, torch.memory_format, torch.cuda_graph) == ("none", "channels-last", False)
     assert config.train.engine == "torch"

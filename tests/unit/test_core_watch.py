@@ -77,7 +77,7 @@ def test_counts_that_do_not_show_the_process_itself_are_not_believed(monkeypatch
     watch = CoreWatch()
     counts.own_s = counts.now_s = 1.0  # a container whose /proc/stat stands still
     assert watch.read() == {"over_s": 1.0, "others_s": None}
-    assert watch.unwatched == "/proc/stat shows 0.00 s of work on cores on which this process alone worked 1.00 s"
+    assert watch.unwatched == "/proc/stat shows 0.00 s of CPU time on cores where this process alone used 1.00 s"
 
 
 def test_cores_that_are_not_listed_are_not_watched(monkeypatch: pytest.MonkeyPatch) -> None:

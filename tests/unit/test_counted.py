@@ -61,7 +61,7 @@ def test_a_member_that_failed_before_its_first_event_costs_the_others_nothing() 
 def test_a_metric_that_fails_is_unavailable_and_costs_no_other() -> None:
     metrics = metrics_of(written_run(without(written_member(0), "model_ready")))
     flops = metrics["flops"]
-    assert flops.reason == "it cannot be computed: LookupError: member 0 has recorded no model"
+    assert flops.reason == "it cannot be computed: LookupError: member 0 recorded no model"
     assert (flops.status, flops.unit, flops.better) == ("unavailable", "FLOP/s", "higher")
     assert metrics["throughput_samples_per_s"].value == pytest.approx(100)
     assert metrics["quality_ensemble"].value == 1.0

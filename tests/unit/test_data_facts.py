@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.unit.written_events import written_member, written_run
-from trainmark.collect.compute import compute_alone
+from trainmark.collect.compute import compute_metric
 from trainmark.collect.warnings import find_warnings
 from trainmark.data.facts import differences, facts_of, own_facts
 from trainmark.plan.dataset import find_stored_dataset, note_of_size
@@ -74,7 +74,7 @@ def test_another_dataset_is_not_the_sizes_own() -> None:
 
 def test_the_result_warns_first_of_data_that_are_not_the_sizes() -> None:
     measured = written_run(written_member(0))
-    metrics = {name: compute_alone(name, measured) for name in METRICS}
+    metrics = {name: compute_metric(name, measured) for name in METRICS}
     told = {"unlike_the_size": ["3 classes, not 1,000", "6 training samples, not 1,281,167"]}
     assert find_warnings(measured, metrics, {"members": []}, told)[0] == (
         "NOT the data of image-classification in size tiny: 3 classes, not 1,000; 6 training samples, not 1,281,167. "

@@ -19,7 +19,7 @@ CACHE = """3 libs found in cache `/etc/ld.so.cache'
 
 
 def environment(**launch: Any) -> dict[str, str]:
-    return rank_environment(LaunchConfig(**{"allocator": "keep", **launch}), Rank(0, "node1", 0, (0, 1), None))
+    return rank_environment(LaunchConfig(**{"allocator": "glibc-tuned", **launch}), Rank(0, "node1", 0, (0, 1), None))
 
 
 def test_threads_are_one_per_core_and_freed_memory_is_kept() -> None:
@@ -40,7 +40,7 @@ def test_threads_are_bound_to_cores_when_asked(binding: str) -> None:
 
 
 def test_an_accelerator_is_the_only_one_that_its_rank_sees() -> None:
-    given = rank_environment(LaunchConfig(allocator="keep"), Rank(0, "node1", 0, (0,), 3))
+    given = rank_environment(LaunchConfig(allocator="glibc-tuned"), Rank(0, "node1", 0, (0,), 3))
     assert given["CUDA_VISIBLE_DEVICES"] == "3"
 
 
@@ -55,7 +55,7 @@ def test_an_allocator_that_is_not_installed_is_refused_with_the_package_to_insta
 ) -> None:
     monkeypatch.setattr("trainmark.machine.allocators._linker_cache", lambda: CACHE)
     assert environment(allocator="tcmalloc")["LD_PRELOAD"] == "/lib/libtcmalloc_minimal.so.4"
-    with pytest.raises(PlanError, match=r"Debian: libjemalloc2.*launch\.allocator=keep"):
+    with pytest.raises(PlanError, match=r"Debian: libjemalloc2.*launch\.allocator=glibc-tuned"):
         find_allocator("jemalloc")
 
 

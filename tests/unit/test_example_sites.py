@@ -8,8 +8,8 @@ import pytest
 from tests.conftest import ROOT
 from tests.unit.written_clusters import written
 from trainmark.launch.slurm.launcher import SlurmLauncher
-from trainmark.machine.draft_text import draft_text
-from trainmark.machine.slurm.draft import draft_cluster
+from trainmark.machine.draft import draft_cluster
+from trainmark.machine.site_file import site_toml
 from trainmark.plan.explain import Source
 from trainmark.plan.make import make_plan
 from trainmark.plan.resolve import read_site_file, resolve_config
@@ -80,4 +80,4 @@ def test_ranks_of_the_arm_cluster_bind_themselves() -> None:
 def test_the_draft_in_the_guide_is_what_is_drafted() -> None:
     guide = (ROOT / "docs" / "clusters.md").read_text()
     shown = re.findall(r"```toml\n(.*?)```", guide, re.DOTALL)
-    assert shown == [draft_text(draft_cluster(written("two-socket")))]
+    assert shown == [site_toml(draft_cluster(written("two-socket")))]

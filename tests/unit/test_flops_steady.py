@@ -1,9 +1,9 @@
-"""FLOPS of settled steps beside those of the whole training, and how long to train until they agree."""
+"""FLOPS in steady state beside those of the whole training, and how long to train until they agree."""
 
 import pytest
 
 from tests.unit.written_events import with_facts, written_member, written_run
-from trainmark.collect.compute import compute_alone
+from trainmark.collect.compute import compute_metric
 from trainmark.collect.measured import Measured
 from trainmark.collect.warnings import find_warnings
 from trainmark.spec.registries import METRICS
@@ -11,7 +11,7 @@ from trainmark.spec.result import Metric
 
 
 def metric(name: str, measured: Measured) -> Metric:
-    return compute_alone(name, measured)
+    return compute_metric(name, measured)
 
 
 def run_with(first_s: float, epoch_s: float) -> Measured:
@@ -26,7 +26,7 @@ def run_with(first_s: float, epoch_s: float) -> Measured:
 
 def warnings_of(measured: Measured) -> list[str]:
     found = find_warnings(measured, {name: metric(name, measured) for name in METRICS}, {"members": []}, {})
-    return [line for line in found if "settled steps" in line]
+    return [line for line in found if "over the whole training" in line]
 
 
 def test_they_are_throughput_times_flop_per_sample_with_its_interval() -> None:
@@ -47,7 +47,7 @@ def test_a_run_without_warm_up_to_speak_of_has_the_same_flops_twice_and_no_warni
 
 
 def test_warm_up_is_in_the_flops_of_the_whole_training_and_not_in_the_share_of_the_ceiling() -> None:
-    # 40 s of compilation and 4 s of settled steps: 40,000 FLOP in 44 s.
+    # 40 s of compilation and 4 s in steady state: 40,000 FLOP in 44 s.
     measured = run_with(first_s=40.1, epoch_s=44.0)
     assert metric("flops", measured).value == pytest.approx(40_000 / 44)
     assert metric("flops_steady", measured).value == pytest.approx(10_000)
@@ -59,14 +59,14 @@ def test_warm_up_is_in_the_flops_of_the_whole_training_and_not_in_the_share_of_t
 def test_the_warning_says_how_long_a_run_must_be() -> None:
     # 40 s are 5 % of 800 s: 760 s of settled epochs of 4 s.
     assert warnings_of(run_with(first_s=40.1, epoch_s=44.0)) == [
-        "FLOPS over the whole training are 91% below those of settled steps: warm-up took 40 s of 44 s. They "
+        "FLOPS over the whole training are 91% below steady state: warm-up took 40 s of 44 s. They "
         "agree within 5% after about 13 min 20 s of training: --set train.epochs=190"
     ]
 
 
 def test_time_between_steps_is_not_cured_by_longer_training() -> None:
     assert warnings_of(run_with(first_s=0.1, epoch_s=5.0)) == [
-        "FLOPS over the whole training are 20% below those of settled steps: 1 s of each epoch pass between steps"
+        "FLOPS over the whole training are 20% below steady state: 1 s of each epoch are spent between steps"
     ]
 
 
@@ -75,4 +75,4 @@ def test_a_run_that_became_slower_says_so() -> None:
     steps = {"step_s": [0.02] * 16 + [0.1] * 24, "wait_s": [0.0] * 40}
     told = {"steps": steps, "epoch_stop": {"epoch_s": 2.72}}
     (found,) = warnings_of(written_run(with_facts(member, told)))
-    assert found.endswith("above those of settled steps: steps became slower")
+    assert found.endswith("above steady state: steps became slower")

@@ -9,9 +9,9 @@ from typing import Any, cast
 import pytest
 
 from tests.planned import planned_config
-from trainmark.launch.follow import RunJobs, follow_jobs, outcome_of_stop, raise_first
+from trainmark.launch.follow import RunJobs, follow_jobs, raise_first, stop_message
 from trainmark.launch.processes import ProcessCommand, ProcessLauncher
-from trainmark.machine.claims import claimed, is_being_worked_on
+from trainmark.machine.claims import claimed, has_live_claim
 from trainmark.machine.processes import stoppable
 from trainmark.spec.config import RunConfig
 from trainmark.spec.errors import InterruptedRunError, RunFailedError, StorageError
@@ -90,7 +90,7 @@ def test_three_runs_on_one_machine_take_turns_and_a_failing_one_in_the_middle_st
     assert min(times(last, "began")) > max(times(first, "ended"))
     assert abs(times(last, "began")[0] - times(last, "began")[1]) < 0.1  # members of one run train side by side
     assert [run.error for run in runs] == [None] * 3
-    assert [is_being_worked_on(run.folder) for run in runs] == [False] * 3
+    assert [has_live_claim(run.folder) for run in runs] == [False] * 3
 
 
 def test_a_run_is_claimed_while_it_is_followed_and_no_longer(tmp_path: Path) -> None:
@@ -98,9 +98,9 @@ def test_a_run_is_claimed_while_it_is_followed_and_no_longer(tmp_path: Path) -> 
     runs = runs_of(tmp_path, launcher, "a", "b")
     seen = []
     for run in runs:
-        run.watch = lambda: seen.append([is_being_worked_on(each.folder) for each in runs])
+        run.watch = lambda: seen.append([has_live_claim(each.folder) for each in runs])
     for _ in follow_jobs(launcher, runs, lambda folder: cast(Result, folder.run_id)):
-        seen.append([is_being_worked_on(each.folder) for each in runs])
+        seen.append([has_live_claim(each.folder) for each in runs])
     assert sorted(map(tuple, {tuple(each) for each in seen})) == [(False, False), (False, True), (True, False)]
 
 
@@ -138,8 +138,8 @@ def test_an_interrupt_stops_the_run_that_trains_and_starts_no_other(tmp_path: Pa
     launcher = ProcessLauncher(Scripts(a_0="exec sleep 60", a_1="exec sleep 60"))
     runs = runs_of(tmp_path, launcher, "a", "b")
     runs[0].watch = lambda: signal.raise_signal(signal.SIGTERM)
-    outcome = outcome_of_stop([run.folder for run in runs], jobs_go_on=launcher.outlives_us)
-    expected = r"^Stopped by SIGTERM.*resume .*/a \(and so for 1 more\)$"
+    outcome = stop_message([run.folder for run in runs], jobs_go_on=launcher.outlives_us)
+    expected = r"^Stopped by SIGTERM.*resume .*/a \(likewise for 1 more\)$"
     with pytest.raises(InterruptedRunError, match=expected), stoppable(outcome):
         follow(launcher, runs)
     assert exits(runs[0]) == [("stopped", "stopped with the run")] * 2
@@ -170,7 +170,7 @@ def test_each_run_has_tries_of_its_own(tmp_path: Path) -> None:
 
 def test_errors_of_several_runs_are_counted() -> None:
     raise_first([])
-    with pytest.raises(RunFailedError, match=r"^2 runs could not be followed to their end; the first: No space$"):
+    with pytest.raises(RunFailedError, match=r"^2 runs could not be followed to the end; the first: No space$"):
         raise_first([StorageError("No space"), OSError("other")])
 
 

@@ -7,11 +7,11 @@ import pytest
 
 from trainmark.machine import instructions
 from trainmark.machine.instructions import (
+    avoid_broken_amx,
     fast_formats,
     has_broken_amx,
     has_fast,
-    keep_compiled_code_apart,
-    keep_off_broken_amx,
+    separate_inductor_caches,
 )
 
 ZEN3 = "flags\t\t: fpu sse4_2 fma avx avx2 f16c sha_ni\n"
@@ -75,7 +75,7 @@ def test_onednn_stays_below_broken_amx_and_below_a_users_own_limit(
     monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", set_before or "")
     if set_before is None:
         monkeypatch.delenv("ONEDNN_MAX_CPU_ISA")
-    keep_off_broken_amx()
+    avoid_broken_amx()
     assert os.environ["ONEDNN_MAX_CPU_ISA"] == expected
 
 
@@ -90,6 +90,6 @@ def test_compiled_code_is_cached_apart_for_each_capability_that_torch_is_held_to
         monkeypatch.setenv(name, value or "")
         if value is None:
             monkeypatch.delenv(name)
-    keep_compiled_code_apart()
+    separate_inductor_caches()
     assert os.environ.get("TORCHINDUCTOR_CACHE_DIR", "").endswith(ends_with)
     assert ("TORCHINDUCTOR_CACHE_DIR" in os.environ) is (ends_with != "")

@@ -38,10 +38,10 @@ def test_a_file_that_is_seen_in_half_is_read_again(tmp_path: Path) -> None:
 def test_what_never_comes_ends_in_the_readers_own_error(tmp_path: Path) -> None:
     never = tmp_path / "never.json"
     with pytest.raises(FileNotFoundError, match=r"never\.json"):
-        read_when_visible(lambda: read_json(never), tmp_path, patience_s=0.1)
+        read_when_visible(lambda: read_json(never), tmp_path, timeout_s=0.1)
     never.write_text("{")
     with pytest.raises(json.JSONDecodeError):
-        read_when_visible(lambda: read_json(never), tmp_path, patience_s=0.1)
+        read_when_visible(lambda: read_json(never), tmp_path, timeout_s=0.1)
 
 
 def test_looking_afresh_changes_the_folder_and_leaves_nothing_in_it(tmp_path: Path) -> None:

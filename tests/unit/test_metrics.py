@@ -16,7 +16,7 @@ from tests.unit.written_events import (
     written_run,
     written_sample,
 )
-from trainmark.collect.compute import compute_alone
+from trainmark.collect.compute import compute_metric
 from trainmark.collect.measured import Measured
 from trainmark.collect.warnings import find_warnings
 from trainmark.spec.registries import METRICS
@@ -25,7 +25,7 @@ from trainmark.workloads.quality.top1 import Top1
 
 
 def metric(name: str, measured: Measured) -> Metric:
-    return compute_alone(name, measured)
+    return compute_metric(name, measured)
 
 
 def value(name: str, measured: Measured) -> float:
@@ -151,7 +151,7 @@ def test_out_of_bag_quality_is_called_optimistic_where_samples_resemble_their_ne
     weather = measured.config.model_copy(update={"dataset": "extreme-weather"})
     detail = metric("quality_out_of_bag", replace(measured, config=weather)).detail
     assert detail is not None
-    assert detail["note"] == "optimistic: samples resemble their neighbours, which members have seen"
+    assert detail["note"] == "optimistic: members were trained on similar neighbouring samples"
 
 
 def test_out_of_bag_quality_uses_only_members_that_have_not_seen_a_sample() -> None:
@@ -191,7 +191,7 @@ def test_the_timings_of_several_attempts_are_never_mixed() -> None:
     measured = written_run(written_member(0), written_member(1, attempts=2))
     found = metric("time_to_train_all_s", measured)
     assert found.status == "unavailable"
-    assert found.reason == "member 1 needed several attempts, whose timings are never mixed"
+    assert found.reason == "member 1 needed several attempts, whose timings are not combined"
 
 
 def test_shares_of_waiting_and_harness() -> None:
@@ -318,7 +318,7 @@ def test_a_run_in_which_nothing_was_staged_says_why() -> None:
     assert metric("staging_time_s", SIDE_BY_SIDE).reason == "nothing was staged: launch.stage is none"
     measured = written_run(written_member(0), launch={"stage": "local"})
     reason = metric("staging_time_s", measured).reason
-    assert reason == "nothing was staged: samples of shapes are not read from disk one by one"
+    assert reason == "nothing was staged: samples of shapes are not read from disk individually"
     metrics = {name: metric(name, measured) for name in METRICS}
     assert f"launch.stage is local, but {reason}" in find_warnings(measured, metrics, {"members": []}, {})
 
@@ -416,10 +416,10 @@ def test_without_samples_utilisation_says_why(name: str) -> None:
     switched_off = written_run(written_member(0), measure={"usage_seconds": 0})
     assert metric(name, switched_off).reason == "not measured: measure.usage_seconds is 0"
     no_file = written_run(written_member(0))
-    assert metric(name, no_file).reason == "member 0 left no series of utilisation for each of its nodes"
+    assert metric(name, no_file).reason == "member 0 has no utilisation series for some of its nodes"
     busy = [{"utilisation": 1.0, "memory_bytes": 0, "power_w": None}]
     too_late = written_run(with_usage(written_member(0), written_sample(110.0, accelerators=busy)))
-    assert "of member 0 on node1 falls into its training time" in str(metric(name, too_late).reason)
+    assert "of member 0 on node1 is within its training time" in str(metric(name, too_late).reason)
 
 
 def test_what_a_node_could_not_tell_is_unavailable_for_its_reason() -> None:
@@ -443,14 +443,14 @@ def test_cores_that_others_use_on_one_of_several_nodes_are_warned_of(quiet_first
     metrics = {name: metric(name, measured) for name in METRICS}
     metrics["cpu_utilisation"] = found.model_copy(update={"detail": detail})
     lines = find_warnings(measured, metrics, {"members": []}, {})
-    assert any("other processes took up to 75% of the time of the cores of member 0" in line for line in lines)
+    assert any("other processes took up to 75% of the core time of member 0" in line for line in lines)
 
 
 def test_cores_that_others_use_are_warned_of() -> None:
     def warned(busy: float) -> bool:
         measured = written_run(with_usage(written_member(0), written_sample(102.0, busy=busy)))
         found = find_warnings(measured, {name: metric(name, measured) for name in METRICS}, {"members": []}, {})
-        return any("other processes took up to 16% of the time of the cores of member 0" in line for line in found)
+        return any("other processes took up to 16% of the core time of member 0" in line for line in found)
 
     assert warned(0.4)  # 0.25 of it the member's own; and 0.01 the hypervisor took
     assert not warned(0.34)

@@ -7,10 +7,10 @@ from typing import Literal
 
 import pytest
 
-from tests.by_mpi import AS_ROOT
+from tests.mpirun import AS_ROOT
 from tests.planned import planned_config
 from trainmark.launch.commands import shared_environment
-from trainmark.launch.mpi import ByMpirun, Mpirun, check_root, find_mpirun, hosts_of, mpirun_argv
+from trainmark.launch.mpi import Mpirun, MpirunProcesses, check_root, find_mpirun, hosts_of, mpirun_argv
 from trainmark.machine.local_site import local_site
 from trainmark.pipeline import plan_run
 from trainmark.plan.mapping import Scale, map_members
@@ -64,9 +64,7 @@ def test_no_mpirun_is_one_line_that_says_what_to_do(folder: Path) -> None:
 
 def test_an_mpirun_of_another_maker_is_refused_by_name(folder: Path) -> None:
     put(folder, "mpirun", INTEL)
-    with pytest.raises(
-        PlanError, match=r"calls itself 'Intel\(R\) MPI Library .* 20231005', but .*--launcher local\.$"
-    ):
+    with pytest.raises(PlanError, match=r"is 'Intel\(R\) MPI Library .* 20231005', but .*--launcher local\.$"):
         find_mpirun()
 
 
@@ -94,11 +92,13 @@ def test_the_one_node_of_a_site_is_this_machine_whatever_its_name() -> None:
 
 
 def test_ranks_share_variables_but_neither_devices_nor_unlike_numbers_of_threads() -> None:
-    alike = shared_environment(LaunchConfig(allocator="keep"), tuple(r._replace(accelerator=r.rank) for r in RANKS))
+    alike = shared_environment(
+        LaunchConfig(allocator="glibc-tuned"), tuple(r._replace(accelerator=r.rank) for r in RANKS)
+    )
     assert alike["OMP_NUM_THREADS"] == "2"
     assert alike["MALLOC_TRIM_THRESHOLD_"] == "-1"
     assert not any(name.startswith("CUDA") for name in alike)
-    unlike = shared_environment(LaunchConfig(allocator="keep"), (RANKS[0], RANKS[1]._replace(cores=(2,))))
+    unlike = shared_environment(LaunchConfig(allocator="glibc-tuned"), (RANKS[0], RANKS[1]._replace(cores=(2,))))
     assert "OMP_NUM_THREADS" not in unlike
     assert unlike["MALLOC_TRIM_THRESHOLD_"] == "-1"
 
@@ -112,7 +112,7 @@ def test_cores_that_this_machine_lacks_are_refused_before_mpirun_is_started(
     site = Site(name="site", groups=(NodeGroup(slots=(Slot(cores=(4095,)),)),))
     plan = map_members(Scale(members=1, workers=1, system_scale=1), site, LaunchConfig())
     with pytest.raises(PlanError, match=r"The plan uses cores 4095, but this process may use only "):
-        ByMpirun().check(planned_config(), plan, site)
+        MpirunProcesses().check(planned_config(), plan, site)
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_cores_that_this_machine_lacks_are_refused_before_mpirun_is_started(
 def test_open_mpi_is_not_asked_to_run_as_root_unless_that_is_allowed_twice(
     flavour: Literal["open-mpi", "hydra"], user_id: int, environment: dict[str, str], is_refused: bool
 ) -> None:
-    with pytest.raises(PlanError, match="does not run as root") if is_refused else nullcontext():
+    with pytest.raises(PlanError, match="refuses to run as root") if is_refused else nullcontext():
         check_root(Mpirun("/usr/bin/mpirun", flavour), user_id, environment)
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.unit.written_detections import random_set
 from tests.unit.written_events import written_member, written_run
-from trainmark.collect.compute import compute_alone
+from trainmark.collect.compute import compute_metric
 from trainmark.collect.metrics.quality import combine_by_sample
 from trainmark.workloads.quality.map50 import Map50, Map50Nms
 from trainmark.workloads.quality.top1 import Top1
@@ -60,7 +60,7 @@ def test_all_samples_at_once_equal_one_sample_after_another(quality: Any, seed: 
     assert indices[rows].tolist() == sorted(set(indices.tolist()))
     assert np.allclose(combined, expected, rtol=0, atol=1e-12)
     measured = written_run(*(written_member(n, predictions=arrays) for n, arrays in enumerate(members)))
-    found = compute_alone("quality_out_of_bag", replace(measured, quality=quality))
+    found = compute_metric("quality_out_of_bag", replace(measured, quality=quality))
     assert found.value == pytest.approx(quality.score(expected, labels), abs=1e-12)
     assert found.ci95 == quality.interval(expected, labels)
     assert found.n == len(labels)
@@ -69,5 +69,5 @@ def test_all_samples_at_once_equal_one_sample_after_another(quality: Any, seed: 
 def test_samples_that_every_member_drew_are_unavailable() -> None:
     (nothing,) = random_members(Top1, seed=1, num_members=1)
     nothing = {name: array[:0] for name, array in nothing.items()}
-    found = compute_alone("quality_out_of_bag", written_run(written_member(0, predictions=nothing)))
+    found = compute_metric("quality_out_of_bag", written_run(written_member(0, predictions=nothing)))
     assert found.reason == "every sample was drawn by every member"

@@ -8,7 +8,7 @@ from rich.console import Console
 from tests.unit.test_report_page import written_events as written_page_events
 from tests.unit.test_report_page import written_plan, written_result
 from tests.unit.written_events import with_staging, with_usage, written_member, written_run, written_sample
-from trainmark.collect.compute import compute_alone, compute_metrics
+from trainmark.collect.compute import compute_metric, compute_metrics
 from trainmark.report.page import report_page, run_section
 from trainmark.report.result_table import print_result, scale_of
 from trainmark.spec.registries import METRICS
@@ -36,17 +36,17 @@ FINISHED = MemberResult(member=0, state="finished", attempts=1, seed=0)
 
 def measured_metrics() -> dict[str, Metric]:
     run = written_run(with_usage(written_member(0), written_sample(102.0, busy=0.9)))
-    return {name: compute_alone(name, run) for name in METRICS}
+    return {name: compute_metric(name, run) for name in METRICS}
 
 
 def test_both_flops_and_both_utilisations_are_shown_and_what_was_not_watched() -> None:
     text = printed(written_result(metrics=measured_metrics(), members=[FINISHED]))
     lines = [" ".join(line.split()) for line in text.splitlines()]
     assert "FLOPS (Eq. 6) 10 kFLOP/s 1 exact convention; ai500: 9 kFLOP/s" in lines
-    assert any(line.startswith("FLOPS, settled steps 10 kFLOP/s") for line in lines)
-    assert "CPU utilisation 25 % 1 by the members' own processes; by all processes: 90 %" in lines
+    assert any(line.startswith("FLOPS, steady state 10 kFLOP/s") for line in lines)
+    assert "CPU utilisation 25 % 1 by the members' processes; by all processes: 90 %" in lines
     (ceiling,) = [line for line in lines if line.startswith("ceiling (measured)")]
-    assert ceiling.endswith("torch.mm 1024; load by others was not watched: the events are older than this check")
+    assert ceiling.endswith("; load by other processes is unknown: recorded by a version without this check")
 
 
 def test_a_result_of_an_earlier_version_is_shown_without_the_metrics_that_it_lacks() -> None:
@@ -54,7 +54,7 @@ def test_a_result_of_an_earlier_version_is_shown_without_the_metrics_that_it_lac
     del metrics["flops_steady"]
     text = printed(written_result(metrics=metrics, members=[FINISHED]))
     assert "FLOPS (Eq. 6)" in text
-    assert "FLOPS, settled steps" not in text
+    assert "FLOPS, steady state" not in text
 
 
 def test_a_member_that_went_on_from_a_checkpoint_is_shown_as_restarted() -> None:

@@ -8,7 +8,7 @@ import pytest
 from tests.planned import EIGHT_CORES, planned_config
 from tests.unit.test_report_page import written_result
 from trainmark.machine import claims
-from trainmark.machine.claims import STALE_S, is_being_worked_on
+from trainmark.machine.claims import STALE_S, has_live_claim
 from trainmark.plan.mapping import Scale, map_members
 from trainmark.spec.errors import ConfigError
 from trainmark.spec.files import read_json, write_json, write_text
@@ -43,9 +43,9 @@ def test_records_that_were_copied_beside_claims_and_submissions_are_passed_over(
 @pytest.mark.parametrize(("age_s", "holds"), [(0.0, True), (STALE_S + 5, False), (-STALE_S - 5, False)])
 def test_a_claim_of_another_host_holds_while_its_time_is_near(folder: RunFolder, age_s: float, holds: bool) -> None:
     write_json(folder.claim(1), {"host": "no-such-host", "pid": 1, "created_s": 0.0})
-    moment = claims._now_of_storage(folder) - age_s
+    moment = claims._storage_time(folder) - age_s
     os.utime(folder.claim(1), (moment, moment))
-    assert is_being_worked_on(folder) is holds
+    assert has_live_claim(folder) is holds
 
 
 def test_a_run_without_its_plan_is_still_a_run(tmp_path: Path) -> None:

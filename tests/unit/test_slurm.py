@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.conftest import ROOT
 from tests.planned import planned_config
 from trainmark.launch.slurm.launcher import SlurmLauncher
-from trainmark.launch.slurm.node_report import judge_count, judge_node, judge_setup, judge_silence, report
+from trainmark.launch.slurm.node_report import judge_count, judge_missing_report, judge_node, judge_setup, report
 from trainmark.launch.slurm.preflight import preflight_script
 from trainmark.launch.slurm.queue import find_job, parse_job, parse_queue, submit
 from trainmark.launch.slurm.request import JobShape, check_shapes, shape_of_all, shape_of_member
@@ -161,12 +161,12 @@ def test_each_step_of_an_allocation_asks_for_the_accelerators_of_its_own_ranks_a
 def test_slots_of_different_size_and_uneven_shares_are_refused() -> None:
     uneven = Site(name="u", groups=(NodeGroup(slots=(Slot(cores=(0,)), Slot(cores=(1, 2)))),))
     _, plan = make_plan(resolve_config([parse_setting("ensemble.members=1")]), uneven)
-    with pytest.raises(PlanError, match="slots of one group have 1, 2"):
+    with pytest.raises(PlanError, match="slots of a group have 1, 2"):
         check_shapes(plan, uneven, one_allocation=False)
     three = Site(name="t", groups=(NodeGroup(count=3, slots=tuple(Slot(cores=(i,)) for i in range(3))),))
     chosen = [parse_setting("ensemble.members=1"), parse_setting("ensemble.workers=7")]
     _, plan = make_plan(resolve_config(chosen), three)
-    with pytest.raises(PlanError, match=r"7 workers on 3 nodes .* Choose --workers 6"):
+    with pytest.raises(PlanError, match=r"7 workers cannot be spread evenly over 3 nodes.* Choose --workers 6"):
         check_shapes(plan, three, one_allocation=False)
 
 
@@ -304,7 +304,7 @@ def test_a_submission_of_which_sbatch_names_no_job_is_looked_for_and_else_fails_
     launcher = SlurmLauncher()
     assert launcher.submit([record]) == [record]
     assert launcher.num_running(record.folder) == 0
-    refusal = f"Slurm refused the job: sbatch named no job, but ended well. It printed: {said}"
+    refusal = f"Slurm refused the job: sbatch succeeded without printing a job ID. It printed: {said}"
     assert launcher.broken == {record.folder: refusal}
     monkeypatch.setattr("trainmark.launch.slurm.launcher.token_hex", lambda length: "7e57")
     answers(monkeypatch, sbatch=printed, squeue="31_0|PENDING||submission-2-7e57|None\n", scontrol="")
@@ -320,7 +320,7 @@ def test_a_submission_that_slurm_did_not_hear_is_tried_again_less_and_less_often
     launcher, waits = SlurmLauncher(), []
     for _ in range(12):
         assert launcher.submit(jobs) == []
-        launcher.look()
+        launcher.poll()
         waits.append(launcher.poll_s)
     assert (waits[0], waits[1], waits[-1]) == (0.75, 1.125, 15.0)
     assert called.count("sbatch") == 12
@@ -329,7 +329,7 @@ def test_a_submission_that_slurm_did_not_hear_is_tried_again_less_and_less_often
 
 def test_a_job_whose_ranks_would_be_asked_to_end_when_it_starts_is_refused() -> None:
     config, plan = make_plan(resolve_config([parse_setting("launch.time_limit_minutes=2")]), CPU_SITE)
-    with pytest.raises(PlanError, match="ends after 2 min, but its ranks get SIGUSR2 120 s before that"):
+    with pytest.raises(PlanError, match="limited to 2 min, but ranks get SIGUSR2 120 s before that"):
         SlurmLauncher().check(config, plan, CPU_SITE)
     SlurmLauncher().check(planned_config(launch={"time_limit_minutes": 3}), plan, CPU_SITE)
     patient = CPU_SITE.model_copy(update={"slurm": SlurmSite(time_limit_minutes=90, warn_before_limit_s=5400)})
@@ -345,7 +345,7 @@ def test_local_storage_is_reported_as_a_run_would_find_it(tmp_path: Path, monkey
     monkeypatch.delenv("NOSUCH", raising=False)
     for local_storage, words in (
         ("$NOSUCH/x", "the variable NOSUCH is not set"),
-        (f"{tmp_path}/x", "there is no folder"),
+        (f"{tmp_path}/x", "does not exist"),
     ):
         told = report(tmp_path / "token", local_storage)["local_storage"]
         assert words in told["error"]
@@ -363,7 +363,7 @@ def job(tmp_path: Path) -> Underway:
 @pytest.mark.parametrize(
     ("state", "end", "words"),
     [
-        ("NODE_FAIL", "failed", "Slurm's job 5_0 on n1: a node failed (NODE_FAIL)"),
+        ("NODE_FAIL", "failed", "Slurm job 5_0 on n1: a node failed (NODE_FAIL)"),
         ("TIMEOUT", "failed", "it reached its time limit (TIMEOUT)"),
         ("OUT_OF_MEMORY", "failed", "it ran out of memory (OUT_OF_MEMORY)"),
         ("CANCELLED", "stopped", "cancelled by a user (CANCELLED)"),
@@ -394,7 +394,7 @@ def test_the_end_of_a_log_tells_of_a_program_that_could_not_start(job: Underway)
     write_text(job.attempt.rank_log(0), "loading modules\nenv: 'python9': No such file or directory\n------\n\n")
     log = job.attempt.rank_log(0)
     said = f"env: 'python9': No such file or directory (log: {log})"
-    assert explain_end(job) == ("failed", f"Slurm's job 5_0 on n1: it failed (FAILED); {said}")
+    assert explain_end(job) == ("failed", f"Slurm job 5_0 on n1: it failed (FAILED); {said}")
 
 
 @pytest.mark.parametrize(
@@ -434,7 +434,7 @@ def test_a_member_that_never_began_fails_by_its_setup_and_one_that_began_does_no
     write_text(job.attempt.status, "127")
     job.state = QueueState("5_0", "FAILED", "n1")
     said = f"setup failed with exit code 1: module load x; it printed: no such module (log: {job.attempt.job_log})"
-    assert explain_end(job) == ("failed", f"Slurm's job 5_0 on n1: it failed (FAILED); {said}")
+    assert explain_end(job) == ("failed", f"Slurm job 5_0 on n1: it failed (FAILED); {said}")
     write_text(job.attempt.rank_events(0), "")
     assert "setup failed" not in (explain_end(job)[1] or "")
 
@@ -447,7 +447,7 @@ def test_a_failing_line_of_setup_is_a_finding_of_preflight() -> None:
 @pytest.mark.parametrize(
     ("status", "words"),
     [
-        ("28", "; a rank ended: no space left where the run is stored; free some space or choose another --runs-dir"),
+        ("28", "; a rank failed: no space left where the run is stored; free some space or choose another --runs-dir"),
         (
             "137",
             "; a rank was killed by signal 9 (SIGKILL); probably out of memory, or killed by a user",
@@ -461,7 +461,7 @@ def test_the_exit_code_tells_of_ranks_that_could_not(job: Underway, status: str,
     write_text(job.attempt.status, status)
     if status == "28":  # whether the rank had room for its own words or not
         write_text(job.attempt.rank_events(0), '{"kind": "failed", "error": "OSError: [Errno 28]", "wall_s": 1}\n')
-    assert explain_end(job) == ("failed", f"Slurm's job 5_0 on n1: it failed (FAILED){words}")
+    assert explain_end(job) == ("failed", f"Slurm job 5_0 on n1: it failed (FAILED){words}")
 
 
 def test_a_ranks_own_error_is_told_first(job: Underway) -> None:
@@ -477,7 +477,7 @@ def test_a_job_that_is_gone_gets_time_to_show_its_completion_record(
     clock = iter([100.0, 103.0, 107.0])
     monkeypatch.setattr("trainmark.launch.slurm.underway.time.monotonic", lambda: next(clock))
     job.state = QueueState("5_0", "COMPLETED", "n1")
-    job.look({})
+    job.update({})
     assert not job.has_ended()
     assert job.has_ended()
 
@@ -547,10 +547,10 @@ def test_a_good_node_has_no_fault() -> None:
         ({"saw_token": "stale"}, "runs folder", "problem"),
         ({"software": {"trainmark": "1", "torch": "1.9", "python": "3.11"}}, "torch", "problem"),
         ({"wall_s": 130.0}, "clock", "warning"),
-        ({"cores": 8}, "cores of a task", "warning"),
-        ({"cores": 2}, "cores of a task", "problem"),
+        ({"cores": 8}, "cores per task", "warning"),
+        ({"cores": 2}, "cores per task", "problem"),
         ({"cores_of_node": 6}, "slots", "problem"),  # the site has two slots of four
-        ({"limits": {"open files": 1024}}, "limit of open files", "warning"),
+        ({"limits": {"open files": 1024}}, "open files limit", "warning"),
         (
             {"local_storage": {"folder": "/nvme", "free_bytes": 0, "error": "Permission denied"}},
             "local storage /nvme",
@@ -572,9 +572,9 @@ def test_a_group_of_more_nodes_than_slurm_has_is_a_problem() -> None:
 
 
 def test_a_job_that_never_came_to_its_turn_is_a_warning_and_one_that_broke_a_problem() -> None:
-    waiting = judge_silence("group 1", "4", QueueState("4", "PENDING", "", "Priority"), [])
-    assert (waiting.verdict, waiting.found) == ("warning", "job 4 was still waiting (Priority)")
-    broke = judge_silence(
+    waiting = judge_missing_report("group 1", "4", QueueState("4", "PENDING", "", "Priority"), [])
+    assert (waiting.verdict, waiting.found) == ("warning", "job 4 was still pending (Priority)")
+    broke = judge_missing_report(
         "group 1",
         "4",
         QueueState("4", "FAILED", "n1"),

@@ -10,10 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.written_clusters import node, small, written
-from trainmark.machine.draft_text import draft_text
-from trainmark.machine.site_draft import draft_site
+from trainmark.machine.draft import SlurmText, ask_slurm, draft_cluster, draft_site
+from trainmark.machine.site_file import site_toml
 from trainmark.machine.slurm import programs
-from trainmark.machine.slurm.draft import SlurmText, ask_slurm, draft_cluster
 from trainmark.machine.slurm.groups import Here
 from trainmark.machine.slurm.programs import SlurmRefusedError, SlurmUnreachableError
 from trainmark.machine.topology import Topology
@@ -36,14 +35,14 @@ def read_back(text: str, folder: Path) -> Site:
 @pytest.mark.parametrize("cluster", ["two-socket", "four-gpus", "arm"])
 def test_a_draft_is_a_site_file_that_says_what_was_drafted(cluster: str, tmp_path: Path) -> None:
     draft = draft_cluster(written(cluster))
-    text = draft_text(draft)
+    text = site_toml(draft)
     assert read_back(text, tmp_path) == draft.site
     assert all(len(line) <= 120 for line in text.splitlines())
 
 
 @pytest.mark.parametrize("cluster", ["two-socket", "four-gpus", "arm"])
 def test_the_lines_to_fill_in_are_valid_once_they_are_no_comments(cluster: str, tmp_path: Path) -> None:
-    lines = draft_text(draft_cluster(written(cluster))).splitlines()
+    lines = site_toml(draft_cluster(written(cluster))).splitlines()
     filled = [
         line.removeprefix("# ") if line.split(" = ")[0].removeprefix("# ").isidentifier() else line for line in lines
     ]
@@ -71,22 +70,22 @@ def test_what_slurm_does_is_taken_over_from_its_configuration() -> None:
     slurm = draft_cluster(written("two-socket")).site.slurm
     # 1-00:00:00 of `standard` is less than 2-00:00:00 of `fat`.
     assert (slurm.binding, slurm.mpi, slurm.time_limit_minutes) == ("slurm", "pmix", 1440)
-    text = draft_text(draft_cluster(written("two-socket")))
-    assert '# account = "PROJECT"  # jobs here need one' in text
+    text = site_toml(draft_cluster(written("two-socket")))
+    assert '# account = "PROJECT"  # required on this cluster' in text
 
 
 def test_a_node_of_several_partitions_is_drafted_once_and_the_others_are_named() -> None:
-    text = draft_text(draft_cluster(written("two-socket")))
-    assert "# Nodes of these are in other partitions, too: short (all, up to 2 h 00 min)." in text
-    text = draft_text(draft_cluster(written("four-gpus")))
-    assert "# Nodes of these are in other partitions, too: gpu-debug (1 of 4, up to 30 min 00 s)." in text
+    text = site_toml(draft_cluster(written("two-socket")))
+    assert "# These nodes are also in other partitions: short (all, up to 2 h 00 min)." in text
+    text = site_toml(draft_cluster(written("four-gpus")))
+    assert "# These nodes are also in other partitions: gpu-debug (1 of 4, up to 30 min 00 s)." in text
 
 
 def test_nodes_that_take_no_jobs_are_counted_out_with_their_names() -> None:
-    text = draft_text(draft_cluster(written("two-socket")))
+    text = site_toml(draft_cluster(written("two-socket")))
     assert "# cn[001-002,004,006]: 2 sockets × 24 cores × 2 hardware threads, 182 GiB for jobs." in text
-    assert "# Not counted, because they take no jobs now: cn[003,005] (1 down, 1 drained)." in text
-    assert "# Left out: 1 node in no partition that takes your jobs." in text
+    assert "# Not counted, because they are unavailable: cn[003,005] (1 down, 1 drained)." in text
+    assert "# Left out: 1 node in no partition open to you." in text
 
 
 def test_each_accelerator_is_a_slot_with_cores_of_its_socket() -> None:
@@ -103,8 +102,8 @@ def test_each_accelerator_is_a_slot_with_cores_of_its_socket() -> None:
 def test_cgroups_that_constrain_cores_bind_jobs_but_not_their_tasks() -> None:
     draft = draft_cluster(written("four-gpus"))
     assert draft.site.slurm.binding == "slurm"
-    assert '"plan" if members have several workers on a node' in draft_text(draft)
-    assert "The numbers of the cores are an assumption" in draft_text(draft)
+    assert '"plan" if members have several workers per node' in site_toml(draft)
+    assert "Core numbers are an assumption" in site_toml(draft)
 
 
 def test_one_socket_is_two_slots() -> None:
@@ -118,7 +117,7 @@ def test_one_socket_is_two_slots() -> None:
 def test_slurm_without_binding_leaves_it_to_the_plan() -> None:
     draft = draft_cluster(written("arm"))
     assert (draft.site.slurm.binding, draft.site.slurm.time_limit_minutes) == ("plan", None)
-    assert "Jobs get whole nodes here" in draft_text(draft)
+    assert "Jobs get exclusive nodes here" in site_toml(draft)
 
 
 # Hostile and large answers
@@ -127,7 +126,7 @@ def test_slurm_without_binding_leaves_it_to_the_plan() -> None:
 def test_memory_that_nobody_configured_is_left_open() -> None:
     draft = draft_cluster(small(node(RealMemory="1")))
     assert draft.site.groups[0].memory_gib_per_slot is None
-    assert "# memory_gib_per_slot = 4  # Slurm does not say how much memory the nodes have" in draft_text(draft)
+    assert "# memory_gib_per_slot = 4  # Slurm does not report the nodes' memory" in site_toml(draft)
 
 
 def test_nodes_that_differ_in_hardware_are_groups_of_their_own(tmp_path: Path) -> None:
@@ -139,15 +138,15 @@ def test_nodes_that_differ_in_hardware_are_groups_of_their_own(tmp_path: Path) -
         ("all-kind2-", 1),
         ("all-kind3-", 1),
     ]
-    assert read_back(draft_text(draft), tmp_path) == draft.site
+    assert read_back(site_toml(draft), tmp_path) == draft.site
 
 
 def test_the_machine_that_drafts_may_be_a_node() -> None:
     here = Here("n1.cluster.example", Topology(((0, 2, 4, 6), (1, 3, 5, 7)), 16, "cpu", 2**34))
     text = small(node(), node(NodeName="n2"), settings="TaskPlugin = task/none")
     assert slots_of(draft_cluster(text, here).site.groups[0]) == [("0,2,4,6", None), ("1,3,5,7", None)]
-    assert "assumption" not in draft_text(draft_cluster(text, here))
-    assert "assumption" in draft_text(draft_cluster(text))
+    assert "assumption" not in site_toml(draft_cluster(text, here))
+    assert "assumption" in site_toml(draft_cluster(text))
 
 
 HOSTILE = st.text(st.characters(exclude_characters="\n"), max_size=20)
@@ -171,7 +170,7 @@ def test_whatever_slurm_says_the_draft_is_valid(
         f"{node(**fields, Partitions=f'{partition},b')}\n{node(NodeName='n2', Partitions='b')}\n",
     )
     draft = draft_cluster(text)
-    written_out = draft_text(draft)
+    written_out = site_toml(draft)
     assert tomllib.loads(written_out)["groups"]
     assert read_back(written_out, tmp_path_factory.getbasetemp()) == draft.site
 
@@ -179,8 +178,8 @@ def test_whatever_slurm_says_the_draft_is_valid(
 def test_ten_thousand_nodes_are_one_group() -> None:
     draft = draft_cluster(small(*(node(NodeName=f"n{number:05d}") for number in range(10_000))))
     assert draft.site.num_nodes == 10_000
-    assert "# n[00000-09999]: " in draft_text(draft)
-    assert len(draft_text(draft)) < 3000
+    assert "# n[00000-09999]: " in site_toml(draft)
+    assert len(site_toml(draft)) < 3000
 
 
 def fake_scontrol(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
@@ -197,8 +196,8 @@ def test_a_controller_that_does_not_answer_is_named(tmp_path: Path, monkeypatch:
     with pytest.raises(SlurmUnreachableError) as error:
         ask_slurm()
     assert str(error.value) == (
-        f"Slurm's controller does not answer: {said}. Try again when `sinfo` shows the partitions. "
-        "To describe this machine alone: trainmark machine --draft-site --no-slurm."
+        f"slurmctld is unreachable: {said}. Try again when `sinfo` lists the partitions. "
+        "For a draft of this machine only: trainmark machine --draft-site --no-slurm."
     )
 
 
@@ -210,7 +209,7 @@ def test_slurm_without_a_configuration_is_named(tmp_path: Path, monkeypatch: pyt
     with pytest.raises(SlurmRefusedError) as error:
         ask_slurm()
     assert str(error.value).startswith(
-        "Slurm cannot be asked for its nodes: Could not establish a configuration source. Run where `sinfo` works"
+        "scontrol cannot list the nodes: Could not establish a configuration source. Run where `sinfo` works"
     )
     assert str(error.value).isprintable()
 
@@ -218,27 +217,27 @@ def test_slurm_without_a_configuration_is_named(tmp_path: Path, monkeypatch: pyt
 def test_a_scontrol_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_scontrol(tmp_path, monkeypatch, "exec sleep 30")
     monkeypatch.setattr(programs, "TIMEOUT_S", 0.2)
-    with pytest.raises(SlurmUnreachableError, match=r"does not answer: scontrol did not answer within 0 s\. Try again"):
+    with pytest.raises(SlurmUnreachableError, match=r"is unreachable: scontrol did not answer within 0 s\. Try again"):
         ask_slurm()
 
 
 def test_an_answer_without_nodes_is_an_error_that_says_what_to_do() -> None:
-    with pytest.raises(PlanError, match=r"no node is shown to you\. Try again when `sinfo` shows nodes"):
+    with pytest.raises(PlanError, match=r"Slurm shows no nodes\. Try again when `sinfo` shows idle"):
         draft_cluster(SlurmText("", "", "No nodes in the system\n"))
-    with pytest.raises(PlanError, match=r"none of 2 nodes takes jobs now \(1 down, 1 drained\)"):
+    with pytest.raises(PlanError, match=r"none of 2 nodes is available \(1 down, 1 drained\)"):
         draft_cluster(small(node(State="DOWN"), node(NodeName="n2", State="IDLE+DRAIN")))
 
 
-def test_kinds_of_which_no_node_is_up_are_left_out_with_a_word() -> None:
-    text = draft_text(draft_cluster(small(node(), node(NodeName="g1", Gres="gpu:4", State="DOWN*"))))
-    assert "# Left out, because none of them takes jobs now: nodes of partition all, 1 down." in text
+def test_groups_without_an_available_node_are_left_out_with_a_note() -> None:
+    text = site_toml(draft_cluster(small(node(), node(NodeName="g1", Gres="gpu:4", State="DOWN*"))))
+    assert "# Left out, because none of them is available: nodes of partition all, 1 down." in text
 
 
 def test_without_slurm_this_machine_is_drafted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for ask in (True, False):
         monkeypatch.setenv("PATH", str(tmp_path) if ask else os.environ["PATH"])
         draft = draft_site(ask_scheduler=ask)
-        text = draft_text(draft)
+        text = site_toml(draft)
         assert read_back(text, tmp_path) == draft.site
         assert "[slurm]" not in text
-        assert "# Drafted from this machine alone: " in text
+        assert "# Drafted from this machine only: " in text

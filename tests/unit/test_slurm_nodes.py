@@ -3,7 +3,7 @@
 import pytest
 
 from tests.unit.written_clusters import PARTITION, node, small
-from trainmark.machine.slurm.draft import draft_cluster
+from trainmark.machine.draft import draft_cluster
 from trainmark.machine.slurm.nodes import Accelerators, read_accelerators, read_nodes
 from trainmark.machine.slurm.scontrol import fold_names, minutes_of, read_partitions, read_settings
 from trainmark.machine.slurm.slots import node_slots
@@ -21,8 +21,8 @@ from trainmark.spec.units import show_cores
         *((state, "drained") for state in ("IDLE+DRAIN", "MIXED+DRAIN", "DRAINED", "DRAINING", "DRAINED*")),
         *((state, "not responding") for state in ("IDLE*", "IDLE+NOT_RESPONDING", "ALLOCATED*")),
         ("IDLE+MAINT", "in maintenance"),
-        ("UNKNOWN", "not known to be up"),
-        ("FUTURE", "not there yet"),
+        ("UNKNOWN", "in an unknown state"),
+        ("FUTURE", "not installed yet"),
         ("IDLE+FAIL", "failing"),
     ],
 )

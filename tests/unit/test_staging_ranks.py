@@ -91,7 +91,7 @@ def test_when_one_node_cannot_stage_no_rank_waits_for_it(
 ) -> None:
     monkeypatch.setattr(staging, "PATIENCE_S", 0.1)  # there is no launcher that would end them
     said = stage_together(record, disks[0], disks[0], tmp_path / "missing")
-    why = f"there is no folder {tmp_path / 'missing'}"
+    why = f"{tmp_path / 'missing'} does not exist"
     assert why in said[2] and said[2].startswith("groups.local_storage is '$NODE_DISK'")
     for rank in (0, 1):
         assert said[rank].startswith("Rank 2 could not stage the samples of its node: ") and why in said[rank]

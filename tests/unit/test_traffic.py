@@ -14,10 +14,10 @@ import pytest
 from trainmark.machine.network import (
     SentBytes,
     address_for_other_nodes,
-    own_addresses,
-    plain_address,
+    canonical_address,
+    node_addresses,
     tcp_bytes_sent,
-    tcp_bytes_sent_by_reach,
+    tcp_bytes_sent_by_locality,
 )
 from trainmark.spec.errors import PlanError
 from trainmark.train.torch.process_group import why_bytes_unseen
@@ -46,7 +46,7 @@ with socket.create_server((address, 0)) as server:
 
 
 def counted() -> SentBytes:
-    sent = tcp_bytes_sent_by_reach(own_addresses())
+    sent = tcp_bytes_sent_by_locality(node_addresses())
     assert sent is not None
     return sent
 
@@ -131,7 +131,7 @@ def test_bytes_to_another_network_leave_the_node() -> None:
     ],
 )
 def test_an_address_has_one_spelling(told: str, plain: str) -> None:
-    assert plain_address(told) == plain
+    assert canonical_address(told) == plain
 
 
 def test_a_process_without_a_group_says_why_it_sees_no_bytes() -> None:

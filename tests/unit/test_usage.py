@@ -154,7 +154,7 @@ def test_a_node_is_left_by_its_real_interfaces(tmp_path: Path) -> None:
 
 def test_infiniband_ports_count_words_of_four_bytes_and_hold_what_ip_moves_over_them(tmp_path: Path) -> None:
     found = find_interfaces(*written_node(tmp_path, infiniband=True))
-    assert (found.loopback, found.leaving, found.names) == (("lo",), ("eth0",), ["eth0", "mlx5_0/1"])
+    assert (found.loopback, found.external, found.names) == (("lo",), ("eth0",), ["eth0", "mlx5_0/1"])
     moved = read_moved(found, tmp_path / "dev")
     assert moved["mlx5_0/1"] == NetworkBytes(4000, 1000)
     assert moved["eth0"] == NetworkBytes(1782924451, 3278607)
@@ -164,7 +164,7 @@ def test_a_container_without_real_interfaces_is_left_by_those_it_has(tmp_path: P
     net, infiniband, counters = written_node(tmp_path, infiniband=False)
     for name in ("eth0", "ib0"):
         (net / name / "device").rmdir()
-    assert find_interfaces(net, infiniband, counters).leaving == ("eth0", "br0", "ib0")
+    assert find_interfaces(net, infiniband, counters).external == ("eth0", "br0", "ib0")
 
 
 def test_an_interface_that_was_reset_or_came_late_moved_nothing_that_is_known() -> None:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from trainmark.machine.slurm.draft import SlurmText
+from trainmark.machine.draft import SlurmText
 
 CLUSTERS = Path(__file__).parent / "clusters"
 

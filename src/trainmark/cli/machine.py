@@ -58,11 +58,11 @@ def _check_draft(*, draft_site: bool, measure: bool) -> None:
 
 def _print_draft(*, ask_scheduler: bool, as_json: bool) -> None:
     from trainmark.cli.output import print_json
-    from trainmark.machine import site_draft
-    from trainmark.machine.draft_text import draft_text
+    from trainmark.machine.draft import draft_site
+    from trainmark.machine.site_file import site_toml
 
-    draft = site_draft.draft_site(ask_scheduler=ask_scheduler)
+    draft = draft_site(ask_scheduler=ask_scheduler)
     if as_json:
         print_json(draft.site.model_dump(exclude_none=True))
     else:
-        print(draft_text(draft), end="")
+        print(site_toml(draft), end="")

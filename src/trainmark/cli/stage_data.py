@@ -26,12 +26,12 @@ def stage(
     """
     from trainmark.cli.output import print_json, staging_progress
     from trainmark.data.staging.duplicator import stage_whole
-    from trainmark.machine.storage import own_folder
+    from trainmark.machine.storage import user_staging_folder
     from trainmark.plan.dataset import dataset_named, find_stored_dataset
     from trainmark.spec.units import show_bytes
 
     split = find_stored_dataset(name, size, setting or []).load("train")
-    folder = own_folder(str(storage.resolve()), told_by="--to", instead="Choose another folder")
+    folder = user_staging_folder(str(storage.resolve()), setting="--to", instead="Choose another folder")
     staged = stage_whole(split, dataset_named(name, size), folder, staging_progress())
     pack = staged.pack.record
     facts = {"samples": pack.num_samples, "bytes": pack.size_bytes, "reused": staged.reused}

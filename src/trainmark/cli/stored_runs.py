@@ -15,13 +15,13 @@ def status(run: RunName = "latest", runs_dir: RunsDir = DEFAULT_RUNS_DIR, json: 
 
     from trainmark import pipeline
     from trainmark.cli.output import print_json
-    from trainmark.machine.claims import is_being_worked_on
+    from trainmark.machine.claims import has_live_claim
     from trainmark.report.console import result_console
     from trainmark.report.progress_table import progress_table, run_state
     from trainmark.store.runs import find_run
 
     folder = find_run(run, runs_dir)
-    (members, silence), alive = pipeline.status(folder), is_being_worked_on(folder)
+    (members, silence), alive = pipeline.status(folder), has_live_claim(folder)
     if json:
         records = [asdict(member) for member in members]
         print_json({"run_id": folder.run_id, "alive": alive, "unreachable": silence, "members": records})

@@ -1,4 +1,4 @@
-"""The Result of a run folder: made anew from its files whenever it is wanted, also of an unfinished run."""
+"""The Result of a run folder, rebuilt from its files on demand, also of an unfinished run."""
 
 import hashlib
 import json
@@ -8,7 +8,7 @@ from trainmark.collect.compute import compute_metrics
 from trainmark.collect.measured import Measured, Member
 from trainmark.collect.reading import read_measured
 from trainmark.collect.warnings import find_warnings
-from trainmark.machine.claims import is_being_worked_on
+from trainmark.machine.claims import has_live_claim
 from trainmark.spec.config import RunConfig
 from trainmark.spec.events import DataReady, EngineReady, EpochStop, ModelReady, RankStarted
 from trainmark.spec.files import read_record
@@ -27,17 +27,15 @@ AUDIT = {"members": list}
 
 
 def build_result(folder: RunFolder, answer: QueueAnswer | None = None) -> Result:
-    """The Result as far as the run has come, made of what its folder still holds.
+    """Builds the Result of a run, finished or not, from the files in its folder.
 
-    `answer` is what a scheduler says of members' jobs, if it was asked.
+    `answer` has the scheduler's states of the members' jobs, if it was queried.
     """
     config, plan = read_choices(folder)
     quality = QUALITIES.load(config.quality)
     jobs = answer.jobs if answer is not None else None if config.launch.jobs_outlive_launcher else {}
-    outlook = Outlook(is_being_worked_on(folder), jobs)
-    silence = (
-        [f"Slurm is unreachable ({answer.silence}): states are what the files say"] if answer and answer.silence else []
-    )
+    outlook = Outlook(has_live_claim(folder), jobs)
+    silence = [f"Slurm is unreachable ({answer.silence}): states are from files"] if answer and answer.silence else []
     return _result_of(folder, read_measured(folder, config, plan, quality, outlook), silence)
 
 
@@ -62,7 +60,7 @@ def _result_of(folder: RunFolder, measured: Measured, silence: list[str]) -> Res
         warnings=[
             *damage,
             *silence,
-            *(f"not as the run began: {edit}" for edit in find_edits(folder)),
+            *(f"changed since the run started: {edit}" for edit in find_edits(folder)),
             *find_warnings(measured, metrics, audit, _part(origin, "data")),
         ],
         damage=damage,
@@ -75,11 +73,11 @@ def _result_of(folder: RunFolder, measured: Measured, silence: list[str]) -> Res
 
 
 def _records(folder: RunFolder, measured: Measured) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
-    """The run's origin, the audit of its bootstraps, and one line on each file that is missing or damaged."""
+    """Returns the run's origin, the audit of its bootstraps, and one line per missing or damaged file."""
     origin, problem = read_record(folder.origin, folder.name_of(folder.origin), ORIGIN)
-    damage = [f"{problem}: machine, software and start of the run are not all known"] if problem else []
+    damage = [f"{problem}: machine, software or start time of the run are unknown"] if problem else []
     audit, problem = read_record(folder.bootstrap_audit, folder.name_of(folder.bootstrap_audit), AUDIT)
-    damage += [f"{problem}: whether the bootstraps are as expected is not known"] if problem else []
+    damage += [f"{problem}: the bootstraps could not be checked"] if problem else []
     for member in measured.finished:
         problems = [*member.problems]
         if not measured.is_synthetic and member.predictions_problem:
@@ -94,7 +92,7 @@ def _part(record: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def _training(measured: Measured, metrics: dict[str, Metric]) -> dict[str, Any]:
-    """What every member trains."""
+    """What each member trains."""
     train, plan = measured.config.train, measured.plan
     return {
         "model": measured.config.model,
@@ -107,7 +105,7 @@ def _training(measured: Measured, metrics: dict[str, Metric]) -> dict[str, Any]:
 
 
 def _flop_per_sample(measured: Measured, metrics: dict[str, Metric]) -> dict[str, float] | None:
-    """By convention, as FLOPS counts them; before there are FLOPS, those of the model alone."""
+    """Returns FLOP by convention, as the metric `flops` has them, else the model's own."""
     if (flops := metrics["flops"].detail) is not None:
         return dict(flops["training_flop_per_sample"])
     for member in measured.members:
@@ -143,13 +141,13 @@ def _member_result(measured: Measured, member: Member, names: list[str]) -> Memb
 
 
 def _epochs_done(measured: Measured, member: Member) -> int:
-    if not member.is_whole:  # its completion record says that it trained all of them
+    if not member.is_whole:  # by its completion record it trained all of them
         return measured.config.train.epochs
     return max((event.epoch + 1 for event in member.all_of(EpochStop)), default=0)
 
 
 def _software_of_ranks(measured: Measured) -> dict[str, Any]:
-    """What the ranks themselves said: torch's own version, instruction set, allocator and thread settings."""
+    """Returns what ranks recorded: torch version, instruction set, allocator and thread settings."""
     for member in measured.members:
         if started := member.one(RankStarted):
             return started.of_software()
@@ -157,7 +155,7 @@ def _software_of_ranks(measured: Measured) -> dict[str, Any]:
 
 
 def _engine(measured: Measured) -> dict[str, Any]:
-    """Which options of the training engine were on, as the first member's rank 0 said."""
+    """Returns the engine's options, as recorded by the first member's rank 0."""
     for member in measured.members:
         if ready := member.one(EngineReady):
             return ready.options()
@@ -172,6 +170,6 @@ def _fingerprint(measured: Measured) -> str | None:
 
 
 def config_hash(config: RunConfig) -> str:
-    """A short checksum of all choices: equal for runs that chose the same."""
+    """Returns a short checksum of the configuration."""
     text = json.dumps(config.model_dump(exclude_none=True), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,14 +1,16 @@
-"""Measured: a run's events, read back and put in order, member by member."""
+"""Measured: a run's events by member, and each member's predictions."""
 
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any, NamedTuple
+from zipfile import BadZipFile, is_zipfile
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trainmark.collect.predictions import Predictions, Problem, problem_with
 from trainmark.collect.statistics import SteadyState, find_steady_state, union_length
 from trainmark.spec.config import RunConfig
 from trainmark.spec.event_files import E
@@ -23,18 +25,46 @@ from trainmark.spec.events import (
     SampleFlops,
     Steps,
 )
+from trainmark.spec.files import one_line
 from trainmark.spec.machine_events import Usage, UsageStart
 from trainmark.spec.member_state import SETTLED
 from trainmark.spec.plan import Job, Plan
 from trainmark.spec.registries import DATASETS
 from trainmark.spec.status import MemberState
 
+Predictions = Mapping[str, NDArray[Any]]
+Problem = str | None
+
+OF_EVERY_MEMBER = ("eval_predictions", "eval_labels")
+
+
+def load_predictions(path: Path) -> Predictions:
+    """Loads all arrays of predictions.npz."""
+    with path.open("rb") as file:
+        if not is_zipfile(file):  # numpy would try other formats
+            raise BadZipFile("truncated, or not an archive of arrays")
+        file.seek(0)
+        with np.load(file, allow_pickle=False) as arrays:
+            return {name: arrays[name] for name in arrays.files}
+
+
+def problem_with(load: Callable[[], Predictions], file: str) -> Problem:
+    """Returns why predictions are unusable; None if they are usable."""
+    try:
+        missing = [name for name in OF_EVERY_MEMBER if name not in load()]
+    except FileNotFoundError:
+        return f"{file} is missing"
+    except (OSError, ValueError, LookupError, EOFError, BadZipFile, zlib.error) as error:
+        return f"{file} is unreadable: {one_line(error)}"
+    return f"{file} lacks {', '.join(missing)}" if missing else None
+
+
 NO_MEMBER = "no member finished"
 NOT_OVER = "the run is not over"
 
 
 class NodeUsage(NamedTuple):
-    """The series of one node of a member; `rank` is the one that sampled it, `file` its name in the run folder."""
+    """Usage over time of one of a member's nodes; `rank` sampled it, `file` is its name in the run folder."""
 
     node: str
     rank: int
@@ -45,7 +75,7 @@ class NodeUsage(NamedTuple):
 
 
 class Epoch(NamedTuple):
-    """One epoch of a member: when it began, how long it took, how many samples its workers processed together."""
+    """One epoch of a member: start, duration, and samples over all workers."""
 
     epoch: int
     start_s: float
@@ -56,7 +86,7 @@ class Epoch(NamedTuple):
 
 @dataclass(frozen=True)
 class Member:
-    """What the counted (newest) attempt at a member measured."""
+    """Measurements of a member's newest attempt, the one that counts."""
 
     job: Job
     attempts: int
@@ -67,8 +97,8 @@ class Member:
     load_predictions: Callable[[], Predictions]
     load_usage: Callable[[], tuple[NodeUsage, ...]] = tuple
     problems: tuple[str, ...] = ()  # with its files
-    is_whole: bool = True  # False: it finished, but some of its events are gone
-    final_quality: float | None = None  # by its completion record
+    is_whole: bool = True  # False: finished, but some of its events are missing
+    final_quality: float | None = None  # from its completion record
     predictions_file: str = "predictions.npz"
 
     def all_of(self, kind: type[E], rank: int = 0) -> list[E]:
@@ -80,22 +110,22 @@ class Member:
         return next(reversed(self.all_of(kind, rank)), None)
 
     def of_all_ranks(self, kind: type[E]) -> list[E]:
-        """Every rank's events of one kind, rank after rank."""
+        """All ranks' events of one kind, in rank order."""
         return [event for rank in self.job.ranks for event in self.all_of(kind, rank.rank)]
 
     @property
     def last_event_s(self) -> float | None:
-        """When the member was last heard of; None if it failed before its first event."""
+        """Time of the member's last event; None if there is none."""
         return max((event.wall_s for of_rank in self.events for event in of_rank), default=None)
 
     @cached_property
     def was_restarted(self) -> bool:
-        """Whether the counted attempt went on from an earlier one's checkpoint."""
+        """Whether the newest attempt resumed from a checkpoint."""
         return bool(self.all_of(Resumed))
 
     @cached_property
     def epochs(self) -> list[Epoch]:
-        """The epochs that the counted attempt trained to their end."""
+        """Epochs that the newest attempt completed."""
         starts = {event.epoch: event.wall_s for event in self.all_of(EpochStart)}
         return [
             Epoch(stop.epoch, starts[stop.epoch], stop.epoch_s, stop.samples, stop.harness_s)
@@ -104,7 +134,7 @@ class Member:
         ]
 
     def training_spans(self, rank: int) -> list[tuple[float, float]]:
-        """When a rank was inside an epoch, by its own wall clock."""
+        """Returns the times a rank spent in epochs, by its wall clock."""
         starts = {event.epoch: event.wall_s for event in self.all_of(EpochStart, rank)}
         stops = self.all_of(EpochStop, rank)
         ended = [(starts[stop.epoch], stop.epoch_s) for stop in stops if stop.epoch in starts]
@@ -112,7 +142,7 @@ class Member:
         return [*spans, *self._open_span(rank)]
 
     def _open_span(self, rank: int) -> list[tuple[float, float]]:
-        """From the beginning of an epoch that has not ended to its newest steps; none of a member that has finished."""
+        """Returns the span of an unfinished epoch up to its newest steps; empty if there is none."""
         begun, blocks = self.one(EpochStart, rank), self.one(Steps, rank)
         ended = {stop.epoch for stop in self.all_of(EpochStop, rank)}
         if begun is None or blocks is None or begun.epoch in ended or blocks.wall_s < begun.wall_s:
@@ -121,60 +151,60 @@ class Member:
 
     @cached_property
     def warmup_s(self) -> float:
-        """How long the member's warm-up took: its first steps (their waits are in them), and what is compiled there."""
+        """Duration of the warm-up steps, including waits and compilation."""
         return float(self.step_s[: self.steady.warmup_steps].sum())
 
     @cached_property
     def usage(self) -> tuple[NodeUsage, ...]:
-        """What it used of its nodes over time."""
+        """Usage of its nodes over time."""
         return self.load_usage()
 
     @property
     def span(self) -> tuple[float, float]:
-        """From the beginning of the first epoch to the end of the last one, or to the newest steps of one under way."""
+        """From the start of the first epoch to the end of the last, or to the newest steps."""
         spans = self.training_spans(0)
         return spans[0][0], spans[-1][1]
 
     @cached_property
     def predictions_problem(self) -> Problem:
-        """What is wrong with its predictions; None where they can be used."""
+        """Why its predictions are unusable; None if they are usable."""
         return problem_with(self.load_predictions, self.predictions_file)
 
     @cached_property
     def step_s(self) -> NDArray[np.float64]:
-        """The duration of every step of rank 0."""
+        """Step durations of rank 0."""
         return np.array([value for block in self.all_of(Steps) for value in block.step_s], dtype=np.float64)
 
     @cached_property
     def wait_s(self) -> NDArray[np.float64]:
-        """How long every step of rank 0 waited for its batch."""
+        """Time that each step of rank 0 waited for its batch."""
         return np.array([value for block in self.all_of(Steps) for value in block.wait_s], dtype=np.float64)
 
     @cached_property
     def steady(self) -> SteadyState:
-        """Where this member's warm-up ends."""
+        """The member's warm-up and steady state."""
         return find_steady_state(self.step_s)
 
     def flop_counts(self) -> dict[str, SampleFlops]:
         """The FLOP counts of the member's model, by convention."""
         event = self.one(ModelReady)
         if event is None:
-            raise LookupError(f"member {self.job.member} has recorded no model")
+            raise LookupError(f"member {self.job.member} recorded no model")
         return event.conventions
 
     @cached_property
     def proposals_per_image(self) -> float:
-        """How many proposals of a detector were classified in training, per image; 0 for models that make none."""
+        """Mean number of a detector's proposals per training image; 0 for other models."""
         epochs = [stop for stop in self.of_all_ranks(EpochStop) if stop.images_seen]
         images = sum(stop.images_seen or 0 for stop in epochs)
         return sum(stop.proposals_seen or 0 for stop in epochs) / images if images else 0.0
 
     def training_flop_per_sample(self) -> dict[str, float]:
-        """By convention; a detector's proposals are counted as often as training made them."""
+        """Returns FLOP by convention; a detector's proposals by their mean number."""
         return {name: count.training_with(self.proposals_per_image) for name, count in self.flop_counts().items()}
 
     def quality(self) -> float | None:
-        """The newest evaluation's quality; where events are gone, that of the completion record."""
+        """Returns the quality of the newest evaluation, or from the completion record if events are missing."""
         if not self.is_whole:
             return self.final_quality
         event = self.one(Evaluation)
@@ -183,7 +213,7 @@ class Member:
 
 @dataclass(frozen=True)
 class Measured:
-    """Everything a metric may look at."""
+    """All inputs of the metrics."""
 
     config: RunConfig
     plan: Plan
@@ -192,35 +222,35 @@ class Measured:
 
     @cached_property
     def finished(self) -> tuple[Member, ...]:
-        """The members that were trained to the end; metrics are made of these."""
+        """Members that finished, from which metrics are computed."""
         return tuple(member for member in self.members if member.state == "finished")
 
     @cached_property
     def concurrency(self) -> float:
-        """How many members were in training at the same time, on average: a queue is not a larger machine."""
+        """Mean number of members that trained concurrently."""
         spans = [member.span for member in self.finished]
         return sum(stop - start for start, stop in spans) / union_length(spans)
 
     @cached_property
     def training_s(self) -> float:
-        """E × T_epoch of Eq. 6: the epochs' time, members side by side counted once, evaluations not at all."""
+        """E × T_epoch of Eq. 6: time in epochs, concurrent members counted once, without evaluations."""
         return sum(epoch.epoch_s for member in self.finished for epoch in member.epochs) / self.concurrency
 
     @cached_property
     def ensemble(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        """The ensemble's predictions of the held-out samples, and their true labels."""
+        """The ensemble's predictions on held-out samples, and the labels."""
         combined = self.quality.combine([member.load_predictions()["eval_predictions"] for member in self.finished])
         return combined, self.finished[0].load_predictions()["eval_labels"]
 
     @property
     def is_synthetic(self) -> bool:
-        """Whether the data were made up, so that there is no quality to speak of."""
+        """Whether the data are synthetic, so that quality is meaningless."""
         ready = [event for member in self.members if (event := member.one(DataReady))]
-        if not ready:  # no member has said so yet, or their events are gone
+        if not ready:  # not recorded yet, or the events are missing
             return bool(getattr(DATASETS.load(self.config.dataset), "is_synthetic", False))
         return any(event.synthetic for event in ready)
 
     @property
     def is_over(self) -> bool:
-        """Whether no member is running, waiting or stopped, so that nothing more is to come."""
+        """Whether all members have finished or failed."""
         return all(member.state in SETTLED for member in self.members)

@@ -1,4 +1,4 @@
-"""What each member is doing now, read from the tails of the event files."""
+"""Progress of each member, read from the tails of the event files."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from trainmark.machine.claims import is_being_worked_on
+from trainmark.machine.claims import has_live_claim
 from trainmark.spec.config import RunConfig
 from trainmark.spec.event_files import read_events
 from trainmark.spec.events import (
@@ -31,7 +31,7 @@ from trainmark.spec.run_folder import RunFolder
 from trainmark.spec.status import GOING_ON, MemberProgress, MemberState, QueueState
 from trainmark.spec.stored_run import read_choices
 
-# What a rank is at after each of these events, until the next one.
+# What a rank does after each of these events, until the next one.
 PHASES: dict[type[Event], str] = {
     RankStarted: "opening data",
     StagingStop: "opening data",
@@ -48,7 +48,7 @@ PHASES: dict[type[Event], str] = {
 
 
 class ProgressReader:
-    """Follows all members of a run; each look reads only what is new."""
+    """Follows all members of a run, reading only new events."""
 
     def __init__(self, folder: RunFolder, config: RunConfig, plan: Plan) -> None:
         self._folder = folder
@@ -59,7 +59,7 @@ class ProgressReader:
         self._members = {job.member: MemberProgress(job.member, epochs=config.train.epochs) for job in plan.jobs}
 
     def read(self) -> list[MemberProgress]:
-        """Every member as it is now."""
+        """Returns the current progress of every member."""
         for job in self._jobs:
             self._members[job.member] = self._advance(job, self._members[job.member])
         return list(self._members.values())
@@ -77,7 +77,7 @@ class ProgressReader:
         if known.attempt != number:
             now = MemberProgress(job.member, state="starting", attempt=number, epochs=known.epochs)
         if not events and now.state == "starting" and not now.phase and attempt.rank_events(0).exists():
-            now = replace(now, phase="loading torch")  # rank 0 opens its file of events first
+            now = replace(now, phase="loading torch")  # rank 0 creates its event file first
         for event in events:
             now = replace(now, phase=PHASES.get(type(event), now.phase), **self._changes(event, job))
         ended = recorded_standing(self._folder, job.member, number)
@@ -109,9 +109,9 @@ class ProgressReader:
 
     def _after_steps(self, event: Steps, job: Job) -> dict[str, Any]:
         train = self._config.train
-        # The median: in the first block one step holds all compilation.
+        # The median, since a step of the first block includes compilation.
         steps, step_s = len(event.step_s), float(np.median(event.step_s)) if event.step_s else 0.0
-        if not step_s > 0:  # of a damaged file
+        if not step_s > 0:  # damaged file
             return {}
         batch = global_batch(train, len(job.ranks))
         step = event.first_step + steps
@@ -126,8 +126,8 @@ class ProgressReader:
 
 
 def read_progress(folder: RunFolder, queue: Mapping[int, QueueState] | None) -> list[MemberProgress]:
-    """Every member of a stored run as it is now; `queue` is what a scheduler says of members' jobs, if it answers."""
-    outlook = Outlook(is_being_worked_on(folder), queue)
+    """Returns the progress of every member of a stored run; `queue` has the scheduler's states, if reachable."""
+    outlook = Outlook(has_live_claim(folder), queue)
     config, plan = read_choices(folder)
     members = ProgressReader(folder, config, plan).read()
     standings = [standing_of(folder, job, outlook) for job in plan.jobs]
@@ -135,7 +135,7 @@ def read_progress(folder: RunFolder, queue: Mapping[int, QueueState] | None) -> 
 
 
 def _decided(member: MemberProgress, state: MemberState, outlook: Outlook) -> MemberProgress:
-    """The member in the state that every command gives it; one that runs keeps its finer state."""
+    """Returns the member in its common state; a running one keeps its finer state."""
     job = (outlook.queue or {}).get(member.member)
     if state == "running":
         return replace(member, job=job)
@@ -144,7 +144,7 @@ def _decided(member: MemberProgress, state: MemberState, outlook: Outlook) -> Me
 
 
 def mark_queued(members: list[MemberProgress], queue: Mapping[int, QueueState]) -> list[MemberProgress]:
-    """The members, of which those whose job waits in a scheduler's queue are queued."""
+    """Returns the members, marking those as queued whose job is pending in the scheduler."""
     return [
         replace(each, state="queued", phase="", job=job)
         if each.state in GOING_ON and job is not None and job.is_waiting

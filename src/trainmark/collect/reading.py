@@ -1,10 +1,9 @@
-"""A run's files, read back into what was measured, and what is missing or damaged in them, with the file's name."""
+"""Reading a run's files into Measured, with missing or damaged ones reported by name."""
 
 from pathlib import Path
 from typing import Any
 
-from trainmark.collect.measured import Measured, Member, NodeUsage
-from trainmark.collect.predictions import Problem, load_predictions
+from trainmark.collect.measured import Measured, Member, NodeUsage, Problem, load_predictions
 from trainmark.spec.config import RunConfig
 from trainmark.spec.event_files import first_of, name_of, read_event_file
 from trainmark.spec.events import (
@@ -26,14 +25,14 @@ from trainmark.spec.run_folder import AttemptFolder, RunFolder
 from trainmark.spec.status import MemberState
 from trainmark.spec.units import counted
 
-DONE = {"member": int}  # what done.json must hold
-OF_EVERY_RANK = (RankStarted, RunStart, RunStop, Memory)
-OF_RANK_0 = (DataReady, ModelReady, EpochStart, Steps, EpochStop)
-MOST_LINES_NAMED = 3
+DONE = {"member": int}  # required in done.json
+EXPECTED_EVENTS = (RankStarted, RunStart, RunStop, Memory)
+EXPECTED_OF_RANK_0 = (DataReady, ModelReady, EpochStart, Steps, EpochStop)
+MAX_LINES_NAMED = 3
 
 
 def read_measured(folder: RunFolder, config: RunConfig, plan: Plan, quality: Any, outlook: Outlook) -> Measured:
-    """What the folder holds now, also of a run that still goes on, was killed, or has lost files."""
+    """Reads a run folder, also of a run that is in progress, was killed, or has lost files."""
     members = tuple(_read_member(folder, config, job, outlook) for job in plan.jobs)
     return Measured(config, plan, quality, members)
 
@@ -65,11 +64,11 @@ def _read_member(folder: RunFolder, config: RunConfig, job: Job, outlook: Outloo
 def _read_ranks(
     folder: RunFolder, attempt: AttemptFolder, job: Job, epochs: int, state: MemberState
 ) -> tuple[tuple[tuple[Event, ...], ...], list[str]]:
-    """The events of each rank, and what is wrong with them: a member that did not finish may well lack some."""
+    """Returns the events of each rank, and problems with them; unfinished members may lack events."""
     of_ranks, problems = [], []
     for rank in job.ranks:
         path = attempt.rank_events(rank.rank)
-        # Ranks of a finished member may still measure the ceiling, until the launcher has recorded their end.
+        # Ranks of a finished member may still measure the ceiling until the launcher has recorded their end.
         is_over = attempt.exit.exists() if state == "finished" else state not in STILL_WRITING
         events, problem = _read_rank(folder, path, is_over=is_over)
         if state == "finished" and problem is None and (gap := _gap_in(events, rank.rank, epochs)):
@@ -81,7 +80,7 @@ def _read_ranks(
 
 
 def _read_usage(folder: RunFolder, attempt: AttemptFolder, job: Job, *, is_over: bool) -> tuple[NodeUsage, ...]:
-    """The series of a member's nodes; a node that left none is left out."""
+    """Reads the usage of a member's nodes, without nodes that have none."""
     found = []
     for number, node in enumerate(job.nodes):
         path = attempt.usage(number)
@@ -95,25 +94,25 @@ def _read_usage(folder: RunFolder, attempt: AttemptFolder, job: Job, *, is_over:
 
 
 def _read_rank(folder: RunFolder, path: Path, *, is_over: bool) -> tuple[tuple[Event, ...], Problem]:
-    """A rank's events, and which lines of the file hold none; `is_over` says that nothing more is written to it."""
+    """Reads a rank's events, and reports damaged lines; `is_over`: the file is no longer written."""
     name = folder.name_of(path)
     try:
         events, damaged = read_event_file(path, is_over=is_over)
     except FileNotFoundError:
         return (), f"{name} is missing"
     except OSError as error:
-        return (), f"{name} cannot be read: {one_line(error)}"
+        return (), f"{name} is unreadable: {one_line(error)}"
     if not damaged:
         return events, None
-    named = ", ".join(map(str, damaged[:MOST_LINES_NAMED])) + (", …" if len(damaged) > MOST_LINES_NAMED else "")
+    named = ", ".join(map(str, damaged[:MAX_LINES_NAMED])) + (", …" if len(damaged) > MAX_LINES_NAMED else "")
     return events, f"{name} has {counted(len(damaged), 'damaged line')} (number {named})"
 
 
 def _gap_in(events: tuple[Event, ...], rank: int, epochs: int) -> Problem:
-    """What is missing among the events of a rank that was trained to the end; None where nothing is."""
-    expected: tuple[type[Event], ...] = OF_EVERY_RANK if rank else (*OF_EVERY_RANK, *OF_RANK_0)
+    """Returns what is missing among the events of a rank that finished; None if nothing is."""
+    expected: tuple[type[Event], ...] = EXPECTED_EVENTS if rank else (*EXPECTED_EVENTS, *EXPECTED_OF_RANK_0)
     if missing := [name_of(kind) for kind in expected if first_of(kind, events) is None]:
-        return f"holds no {', '.join(missing)}"
+        return f"lacks {', '.join(missing)}"
     step: int | None = None
     for event in events:
         if isinstance(event, EpochStart):
@@ -129,5 +128,5 @@ def _gap_in(events: tuple[Event, ...], rank: int, epochs: int) -> Problem:
     started = {event.epoch for event in events if isinstance(event, EpochStart)}
     ended = {event.epoch for event in events if isinstance(event, EpochStop)}
     if started != ended or (ended and max(ended) + 1 != epochs):
-        return f"lacks the beginning or the end of an epoch of {epochs}"
+        return f"lacks the start or end of an epoch of {epochs}"
     return None

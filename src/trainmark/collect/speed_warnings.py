@@ -1,4 +1,4 @@
-"""What spoils figures of speed: warm-up in short runs, a ceiling that training exceeds, and the load of others."""
+"""Warnings on speed metrics: warm-up in short runs, training above the ceiling, and load by other processes."""
 
 from trainmark.collect.measured import Measured
 from trainmark.collect.metrics.ceiling import REPORT, read_measurements
@@ -6,7 +6,7 @@ from trainmark.collect.metrics.flops import NEGLIGIBLE
 from trainmark.spec.result import Metric
 from trainmark.spec.units import show_duration
 
-MOST_OF_OTHERS = 0.1  # of the time of a member's cores; below it are the system's own tasks and the kernel's ticks
+MAX_OTHERS = 0.1  # of a member's core time; below are system daemons and clock ticks
 
 
 def name_members(numbers: list[str]) -> str:
@@ -15,17 +15,17 @@ def name_members(numbers: list[str]) -> str:
 
 
 def warm_up_in_flops(metrics: dict[str, Metric]) -> list[str]:
-    """FLOPS of a run so short that warm-up counts."""
+    """Warns if warm-up affects FLOPS of a short run."""
     found = metrics["flops_steady"].detail
     if found is None or abs(1 - found["whole_training_share"]) <= NEGLIGIBLE:
         return []
     share = found["whole_training_share"]
     if share > 1:
-        return [f"FLOPS over the whole training are {share - 1:.0%} above those of settled steps: steps became slower"]
-    text = f"FLOPS over the whole training are {1 - share:.0%} below those of settled steps"
+        return [f"FLOPS over the whole training are {share - 1:.0%} above steady state: steps became slower"]
+    text = f"FLOPS over the whole training are {1 - share:.0%} below steady state"
     epochs = found["epochs_until_negligible"]
     if epochs is None:
-        return [f"{text}: {show_duration(found['between_steps_s'])} of each epoch pass between steps"]
+        return [f"{text}: {show_duration(found['between_steps_s'])} of each epoch are spent between steps"]
     lasts_s = found["warmup_s"] + epochs * (found["epoch_s"] + found["between_steps_s"])
     return [
         f"{text}: warm-up took {show_duration(found['warmup_s'])} of {show_duration(found['training_s'])}. They agree "
@@ -34,13 +34,13 @@ def warm_up_in_flops(metrics: dict[str, Metric]) -> list[str]:
 
 
 def above_ceiling(metrics: dict[str, Metric]) -> list[str]:
-    """Training that was faster than the ceiling."""
+    """Warns if training was faster than the ceiling."""
     reason = metrics["ceiling_flops"].reason or ""
     return [reason] if REPORT in reason else []
 
 
 def disturbed_ceiling(measured: Measured) -> list[str]:
-    """A ceiling that was measured beside other processes."""
+    """Warns if other processes ran while the ceiling was measured."""
     if not measured.config.measure.ceiling:
         return []
     found = [each for of_rank in read_measurements(measured).values() for each in of_rank]
@@ -58,17 +58,17 @@ def disturbed_ceiling(measured: Measured) -> list[str]:
 
 
 def others_on_cores(metrics: dict[str, Metric]) -> list[str]:
-    """Training beside other processes."""
+    """Warns if other processes ran on the members' cores."""
     nodes = (metrics["cpu_utilisation"].detail or {}).get("nodes", [])
-    others: dict[int, float] = {}  # of each member, on the node where it was most
+    others: dict[int, float] = {}  # per member, on its most loaded node
     for node in nodes:
         if node["total"] is not None:
             share = node["total"] - node["own"] + node["steal"]
             others[node["member"]] = max(share, others.get(node["member"], 0.0))
-    disturbed = [str(member) for member, share in others.items() if share > MOST_OF_OTHERS]
+    disturbed = [str(member) for member, share in others.items() if share > MAX_OTHERS]
     if not disturbed:
         return []
     return [
-        f"other processes took up to {max(others.values()):.0%} of the time of the cores of {name_members(disturbed)}. "
-        "Measure on a quieter machine, or give members cores of their own."
+        f"other processes took up to {max(others.values()):.0%} of the core time of {name_members(disturbed)}. "
+        "Measure on a quieter machine, or give members exclusive cores."
     ]

@@ -1,4 +1,4 @@
-"""Intervals for what was measured, from its raw samples, and where warm-up ends."""
+"""Confidence intervals from raw samples, and detection of the steady state."""
 
 import math
 from collections.abc import Sequence
@@ -14,8 +14,8 @@ Interval = tuple[float, float]
 
 
 def median_interval(samples: Samples) -> Interval | None:
-    """The 95 % interval of the median by order statistics: no distribution is assumed. Needs six samples."""
-    from scipy.special import bdtr  # scipy.stats would take a second to load
+    """95 % interval of the median by order statistics, distribution-free; None below six samples."""
+    from scipy.special import bdtr  # scipy.stats takes a second to load
 
     n = len(samples)
     # The interval [x_(k), x_(n+1-k)] covers with probability 1 − 2·P(Bin(n, ½) < k); n = 6 is the least with 95 %.
@@ -27,7 +27,7 @@ def median_interval(samples: Samples) -> Interval | None:
 
 
 def within(interval: Interval | None, least: float = -math.inf, most: float = math.inf) -> Interval | None:
-    """The interval, cut exactly at the bounds beyond which there is no value."""
+    """Clips the interval to the bounds of the quantity."""
     if interval is None:
         return None
     low, high = (min(max(bound, least), most) for bound in interval)
@@ -35,7 +35,7 @@ def within(interval: Interval | None, least: float = -math.inf, most: float = ma
 
 
 def mean_interval(samples: Samples, least: float = -math.inf, most: float = math.inf) -> Interval | None:
-    """The 95 % interval of the mean by Student's t, cut where no mean can lie. Needs two samples."""
+    """95 % interval of the mean by Student's t, clipped to the bounds; None below two samples."""
     from scipy.special import stdtrit
 
     n = len(samples)
@@ -47,22 +47,22 @@ def mean_interval(samples: Samples, least: float = -math.inf, most: float = math
 
 
 def rate_interval(rates: Samples) -> Interval | None:
-    """The 95 % interval of the rate of equal amounts of work done one after another, by the mean of their times.
+    """95 % interval of the rate of equal amounts of consecutive work, by the mean of their times.
 
-    None where the times vary so much that the rate could be anything.
+    None if the times vary so much that the rate is unbounded.
     """
     times = mean_interval(1 / rates)
     return None if times is None or times[0] <= 0 else (1 / times[1], 1 / times[0])
 
 
-def runs_of(samples: Samples, runs: int) -> list[Samples]:
-    """The samples in equal runs of neighbours: the spread of runs holds what single, correlated samples hide."""
+def batches_of_steps(samples: Samples, runs: int) -> list[Samples]:
+    """Splits samples into equal batches: their spread includes the correlation of consecutive samples."""
     return np.array_split(samples, min(runs, len(samples)))
 
 
 def pooled_rates(members: Sequence[Samples], amount_each: float, runs: int) -> Samples:
-    """For each run of neighbouring steps, the amount that all members did in it over the time that they took."""
-    split = [runs_of(durations, min([runs, *(len(each) for each in members)])) for durations in members]
+    """Returns, per batch of consecutive steps, all members' work over their time."""
+    split = [batches_of_steps(durations, min([runs, *(len(each) for each in members)])) for durations in members]
     return np.array(
         [
             amount_each * sum(len(part) for part in parts) / sum(part.sum() for part in parts)
@@ -72,9 +72,9 @@ def pooled_rates(members: Sequence[Samples], amount_each: float, runs: int) -> S
 
 
 def product_interval(value: float, *factors: tuple[Metric, float]) -> Interval | None:
-    """The 95 % interval of a product of independent metrics, each to a power: relative errors add in quadrature.
+    """95 % interval of a product of powers of independent metrics: relative errors add in quadrature.
 
-    A factor with a negative power is divided by: what is above it lowers the product.
+    For a negative power the ends of the factor's interval swap.
     """
     below = above = 0.0
     for metric, power in factors:
@@ -87,7 +87,7 @@ def product_interval(value: float, *factors: tuple[Metric, float]) -> Interval |
 
 
 def union_length(intervals: list[tuple[float, float]]) -> float:
-    """The time covered by at least one interval."""
+    """Returns the total length of the union of intervals."""
     total, end = 0.0, -math.inf
     for start, stop in sorted(intervals):
         if stop > end:
@@ -97,25 +97,25 @@ def union_length(intervals: list[tuple[float, float]]) -> float:
 
 
 def summary(samples: Samples) -> dict[str, Any]:
-    """Spread of raw samples for a metric's detail."""
+    """Returns the spread of raw samples for a metric's detail."""
     return {"min": float(samples.min()), "max": float(samples.max()), "mean": float(samples.mean())}
 
 
-GROUP = 5  # steps are judged in groups of five, by their median: one late step is no warm-up
-FEWEST_STEPS = 1 + 4 * GROUP  # four groups after the first step are the fewest that can be judged
+GROUP = 5  # steps are grouped by five and judged by the median: one late step is no warm-up
+FEWEST_STEPS = 1 + 4 * GROUP  # at least four groups after the first step
 ROUNDING = 1e-9
-DRIFT_LIMIT = 0.10  # halves of the steady part may differ by this much
+DRIFT_LIMIT = 0.10  # between the halves of the steady part
 
 
 class SteadyState(NamedTuple):
-    """How many steps are warm-up, and whether the rest is steady."""
+    """The number of warm-up steps, and whether the rest is steady."""
 
     warmup_steps: int
     settled: bool
 
 
 def find_steady_state(step_s: Samples) -> SteadyState:
-    """The steps to leave out at the start: at least one (it pays for set-up), at most half.
+    """Finds the warm-up steps to leave out: at least one, which includes set-up, at most half.
 
     By MSER-5, the truncation that makes the rest's standard error smallest (White 1997).
     """
@@ -123,7 +123,7 @@ def find_steady_state(step_s: Samples) -> SteadyState:
     if len(step_s) < FEWEST_STEPS:
         return SteadyState(min(1, len(step_s) - 1), settled=False)
     groups = np.median(step_s[1 : 1 + num_groups * GROUP].reshape(num_groups, GROUP), axis=1)
-    # Of cuts that differ by rounding alone the first is taken.
+    # Of cuts equal within rounding the first is taken.
     least = (ROUNDING * float(np.median(groups))) ** 2
     errors = [max(least, float(np.var(groups[cut:]))) / (num_groups - cut) for cut in range(num_groups // 2 + 1)]
     cut = int(np.argmin(errors))

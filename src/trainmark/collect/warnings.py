@@ -1,4 +1,4 @@
-"""What a reader of a Result must know before believing it."""
+"""Warnings on a Result: what may make its figures wrong or incomparable."""
 
 from collections.abc import Callable
 from typing import Any
@@ -26,11 +26,11 @@ from trainmark.workloads.find import find_card
 def find_warnings(
     measured: Measured, metrics: dict[str, Metric], audit: dict[str, Any], data: dict[str, Any]
 ) -> list[str]:
-    """One line each, with the next step where there is one; `data` is what was known of them when the run began."""
+    """Returns one line each, with what to do if possible; `data` describes the data when the run started."""
     checks: dict[str, Callable[[], list[str]]] = {
-        "the data": lambda: _other_data(measured, data),
-        "failed members": lambda: _failedname_members(measured),
-        "damaged events": lambda: _torn(measured),
+        "the data": lambda: _unexpected_data(measured, data),
+        "failed members": lambda: _failed_members(measured),
+        "damaged events": lambda: _torn_events(measured),
         "restarted members": lambda: _restarted(measured),
         "checkpoints": lambda: _damaged_checkpoints(measured),
         "synthetic data": lambda: _synthetic(measured),
@@ -38,11 +38,11 @@ def find_warnings(
         "AMX": lambda: _without_amx(measured),
         "affinity": lambda: _affinity(measured),
         "the allocator": lambda: _allocator(measured),
-        "steady state": lambda: _unsettled(measured),
+        "steady state": lambda: _no_steady_state(measured),
         "threads": lambda: _oversubscribed(measured),
         "shared cores": lambda: _shared_cores(measured),
         "fingerprints of the data": lambda: _fingerprints(measured),
-        "the members' places": lambda: _unlike_places(measured),
+        "the members' places": lambda: _different_environments(measured),
         "staging": lambda: _not_staged(measured, metrics),
         "warm-up": lambda: warm_up_in_flops(metrics),
         "the ceiling": lambda: above_ceiling(metrics),
@@ -50,7 +50,7 @@ def find_warnings(
         "other processes": lambda: others_on_cores(metrics),
         "the bootstraps": lambda: _bootstrap(audit),
         "idle slots": lambda: _idle(measured),
-        "lanes side by side": lambda: _lanes_not_side_by_side(measured),
+        "lanes side by side": lambda: _idle_lanes(measured),
     }
     return [line for what, check in checks.items() for line in _checked(what, check)]
 
@@ -58,13 +58,13 @@ def find_warnings(
 def _checked(what: str, check: Callable[[], list[str]]) -> list[str]:
     try:
         return check()
-    except Exception as error:  # noqa: BLE001  a check that fails costs no other, and no Result
+    except Exception as error:  # noqa: BLE001  a failing check affects neither others nor the Result
         return [f"{what} could not be checked: {one_line(error)}"]
 
 
-def _other_data(measured: Measured, data: dict[str, Any]) -> list[str]:
+def _unexpected_data(measured: Measured, data: dict[str, Any]) -> list[str]:
     unlike = data.get("unlike_the_size", [])
-    if not unlike or measured.is_synthetic:  # of which there is a warning, and no quality
+    if not unlike or measured.is_synthetic:  # has its own warning, and no quality
         return []
     config = measured.config
     return [
@@ -73,7 +73,7 @@ def _other_data(measured: Measured, data: dict[str, Any]) -> list[str]:
     ]
 
 
-def _failedname_members(measured: Measured) -> list[str]:
+def _failed_members(measured: Measured) -> list[str]:
     return [
         f"member {member.job.member} {member.state}: {member.reason}"
         for member in measured.members
@@ -109,15 +109,15 @@ def _without_amx(measured: Measured) -> list[str]:
 
 
 def _whole(measured: Measured) -> list[Member]:
-    """The finished members that still have all their events."""
+    """Returns the finished members with all their events."""
     return [member for member in measured.finished if member.is_whole]
 
 
-def _torn(measured: Measured) -> list[str]:
-    """Lines that a crash or a full disk has torn; finished members that lack events are listed elsewhere."""
+def _torn_events(measured: Measured) -> list[str]:
+    """Warns of event lines torn by a crash or full disk; finished members that lack events are listed elsewhere."""
     of_ranks = [problem for member in measured.members if member.state != "finished" for problem in member.problems]
     of_nodes = [usage.problem for member in measured.members for usage in member.usage if usage.problem]
-    return [f"{problem}: what is damaged is left out" for problem in (*of_ranks, *of_nodes)]
+    return [f"{problem}: damaged lines are left out" for problem in (*of_ranks, *of_nodes)]
 
 
 def _restarted(measured: Measured) -> list[str]:
@@ -135,17 +135,17 @@ def _damaged_checkpoints(measured: Measured) -> list[str]:
     for member in measured.members:
         if damaged := [event.checkpoint for event in member.all_of(CheckpointDamaged)]:
             resumed = member.one(Resumed)
-            instead = f"went on from {resumed.checkpoint}" if resumed else "started from the beginning"
+            instead = f"resumed from {resumed.checkpoint}" if resumed else "restarted from scratch"
             found.append(
-                f"member {member.job.member} {instead}: damaged on disk is {', '.join(damaged)}. Check the "
-                "storage of the run."
+                f"member {member.job.member} {instead}: {', '.join(damaged)} damaged on disk. Check the storage of "
+                "the run."
             )
     return found
 
 
 def _synthetic(measured: Measured) -> list[str]:
     return (
-        ["data were synthetic, made once on the device: throughput only, no quality"] if measured.is_synthetic else []
+        ["synthetic data, generated once on the device: throughput only, no quality"] if measured.is_synthetic else []
     )
 
 
@@ -171,14 +171,14 @@ def _allocator(measured: Measured) -> list[str]:
     return [f"ranks should run with {asked}, but ran with {', '.join(sorted(used))}"] if used - {asked} else []
 
 
-def _unsettled(measured: Measured) -> list[str]:
+def _no_steady_state(measured: Measured) -> list[str]:
     unsettled = [member for member in _whole(measured) if not member.steady.settled]
     short = [str(member.job.member) for member in unsettled if len(member.step_s) < FEWEST_STEPS]
     drifting = [str(member.job.member) for member in unsettled if len(member.step_s) >= FEWEST_STEPS]
     found = []
     if short:
         found.append(
-            f"{name_members(short)} made fewer than {FEWEST_STEPS} steps, too few to tell warm-up from steady "
+            f"{name_members(short)} made fewer than {FEWEST_STEPS} steps, too few to separate warm-up from steady "
             "state. Train longer (--set train.epochs=…)."
         )
     if drifting:
@@ -232,18 +232,18 @@ def _idle(measured: Measured) -> list[str]:
     return [] if advice is None else [advice]
 
 
-def _lanes_not_side_by_side(measured: Measured) -> list[str]:
+def _idle_lanes(measured: Measured) -> list[str]:
     is_known = measured.is_over and len(_whole(measured)) == len(measured.finished) > 0
     if not is_known or measured.concurrency > 0.9 * measured.plan.lanes:
         return []
     return [
-        f"on average {measured.concurrency:.2f} of {measured.plan.lanes} lanes trained at the same time; FLOPS and the "
-        "share of the ceiling count the idle ones. Members should be a multiple of the lanes, and start together."
+        f"on average {measured.concurrency:.2f} of {measured.plan.lanes} lanes trained concurrently; FLOPS and the "
+        "share of the ceiling include idle lanes. Choose a multiple of the lanes as the number of members."
     ]
 
 
-def _unlike_places(measured: Measured) -> list[str]:
-    """Members that ran with other software or on other hardware, say after a resume elsewhere."""
+def _different_environments(measured: Measured) -> list[str]:
+    """Warns of members that ran with different software or hardware, for example after a resume elsewhere."""
     found = []
     started = [event.of_software() for member in measured.finished if (event := member.one(RankStarted))]
     for name in ("device", "torch", "torch_isa", "environment", "allocator"):

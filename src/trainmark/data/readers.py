@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainmark.data.split import StoredSplit
-from trainmark.machine.processes import end_with_parent
+from trainmark.machine.processes import exit_with_parent
 from trainmark.spec.errors import DataError, TrainmarkError
 from trainmark.spec.failures import explain_exit
 
@@ -153,7 +153,7 @@ def _serve(
     """Reads batches until the process that asks is gone."""
     for number in (signal.SIGTERM, signal.SIGUSR2):  # meant for the rank, whose handlers were inherited
         signal.signal(number, signal.SIG_DFL if number == signal.SIGTERM else signal.SIG_IGN)
-    end_with_parent(parent, signal.SIGKILL)
+    exit_with_parent(parent, signal.SIGKILL)
     answered = 0
     while True:
         try:

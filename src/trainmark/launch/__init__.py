@@ -1,1 +1,1 @@
-"""Starting a Plan's jobs and watching them to their end. Launchers are named in spec/registries.py."""
+"""Starting a Plan's jobs and following them to their end. Launchers are registered in spec/registries.py."""

@@ -1,4 +1,4 @@
-"""Following the jobs of one or more runs with any launcher: submit what fits, look, retry what failed, stop."""
+"""Following the jobs of one or more runs with any launcher: submit, poll, retry, stop."""
 
 import time
 from collections import Counter
@@ -17,14 +17,14 @@ Collect = Callable[[RunFolder], Result]
 
 
 class RunJobs:
-    """The jobs that are missing of one run, from the claim on its folder to their ends."""
+    """The missing jobs of one run, from claiming its folder to their end."""
 
     def __init__(
         self, launcher: Launcher, folder: RunFolder, jobs: Sequence[JobRecord], watch: Callable[[], None]
     ) -> None:
         self.folder = folder
-        self.watch = watch  # called at every look
-        self.error: Exception | None = None  # why the run could not be followed to its end
+        self.watch = watch  # called at every poll
+        self.error: Exception | None = None  # why following the run failed
         self._launcher = launcher
         self._jobs = jobs
         self._waiting: list[JobRecord] = []
@@ -34,11 +34,11 @@ class RunJobs:
 
     @property
     def is_over(self) -> bool:
-        """Whether no job of the run waits or runs, or an error has ended it."""
+        """Whether no job of the run is waiting or running, or the run has failed."""
         return self.error is not None or not (self._waiting or self._launcher.num_running(self.folder))
 
     def claim(self) -> None:
-        """From now on no other process can work on the run."""
+        """Claims the run: no other process can work on it."""
         self._claim.enter_context(claimed(self.folder))
         self._is_claimed = True
         keep_reserve(self.folder.reserve("exit"))
@@ -49,16 +49,16 @@ class RunJobs:
         return [record for record in self._jobs if record.is_missing()]
 
     def queue(self, under_way: set[tuple[RunFolder, int]]) -> None:
-        """What is missing and not under way waits, each job with its files.
+        """Queues the jobs that are missing and not under way, and writes their files.
 
-        Those under way keep theirs, which their nodes read. Others are written anew: a folder may have been moved.
+        Jobs under way keep their files, which nodes are reading. The others' are rewritten: the folder may have moved.
         """
         self._tries.update(member for folder, member in under_way if folder == self.folder)
         self._waiting = [record for record in self.missing() if record.key not in under_way]
         write_jobs(self._waiting, self._launcher.script)
 
     def submit(self) -> None:
-        """Whatever there is room for is submitted."""
+        """Submits as many waiting jobs as the launcher takes."""
         if self.folder in self._launcher.broken:
             self._waiting = []
         if self._waiting and (submitted := {record.key for record in self._launcher.submit(self._waiting)}):
@@ -66,7 +66,7 @@ class RunJobs:
             self._waiting = [record for record in self._waiting if record.key not in submitted]
 
     def take_ended(self) -> None:
-        """The ends of jobs are recorded; those that failed and may be tried again wait once more."""
+        """Records the jobs that ended, and queues failed ones for another attempt if any is left."""
         self._waiting += [record for record in self._launcher.take_ended(self.folder) if self._is_due_again(record)]
 
     def _is_due_again(self, record: JobRecord) -> bool:
@@ -75,8 +75,8 @@ class RunJobs:
         return has_failed and self._tries[record.job.member] < record.config.launch.attempts
 
     @contextmanager
-    def keeping_errors(self) -> Iterator[None]:
-        """Inside, an error ends this run alone; an interrupt, and a bug, end all."""
+    def isolating_errors(self) -> Iterator[None]:
+        """Limits an error to this run; interrupts and bugs stop all runs."""
         try:
             yield
         except InterruptedRunError:
@@ -85,9 +85,9 @@ class RunJobs:
             self.fail(error)
 
     def fail(self, error: Exception) -> None:
-        """The error has ended the run; jobs that do not outlive us are stopped."""
+        """Records the run's first error and stops jobs that do not outlive this process."""
         self.error = self.error or error
-        with suppress(OSError):  # such as a disk that is still full
+        with suppress(OSError):  # the disk may still be full
             self._stop()
 
     def _stop(self) -> None:
@@ -95,11 +95,11 @@ class RunJobs:
             self._launcher.cancel(self.folder)
 
     def end(self, collect: Collect) -> Result | None:
-        """The Result of the run that is over, if there is one: on a full disk too, but not after other errors."""
+        """Returns the Result of a run that is over, also on a full disk; None after other errors."""
         result = None
         try:
             if self._is_claimed and (self.error is None or is_disk_full(self.error)):
-                with self.keeping_errors():
+                with self.isolating_errors():
                     result = collect(self.folder)
         finally:
             self._claim.close()
@@ -109,7 +109,7 @@ class RunJobs:
         return result
 
     def leave(self) -> None:
-        """Nothing is followed any more: jobs that do not outlive us have been stopped, the claim is given up."""
+        """Stops following: stops jobs that do not outlive this process and releases the claim."""
         try:
             self._stop()
         finally:
@@ -117,10 +117,10 @@ class RunJobs:
 
 
 def follow_jobs(launcher: Launcher, runs: Sequence[RunJobs], collect: Collect) -> Iterator[Result]:
-    """The Result of each run, as all its jobs have ended, good or bad; a run's `error` says why it has none.
+    """Yields the Result of each run once all its jobs have ended; a run's `error` says why it has none.
 
-    Whatever else is raised, by a watch or by an interrupt, ends the following of all runs: then jobs that end with
-    this process are stopped; those that outlive it go on.
+    Anything raised by a watch or an interrupt stops following all runs: jobs that end with this process are stopped,
+    those that outlive it continue.
     """
     waiting, followed = list(runs), list[RunJobs]()
     try:
@@ -129,7 +129,7 @@ def follow_jobs(launcher: Launcher, runs: Sequence[RunJobs], collect: Collect) -
             begun, waiting = waiting[:num_next], waiting[num_next:]
             followed += begun
             _begin(launcher, begun)
-            _look(launcher, followed)
+            _poll(launcher, followed)
             for run in [run for run in followed if run.is_over]:
                 result = run.end(collect)
                 followed.remove(run)
@@ -138,15 +138,15 @@ def follow_jobs(launcher: Launcher, runs: Sequence[RunJobs], collect: Collect) -
             if followed:
                 time.sleep(launcher.poll_s)
     finally:
-        with ExitStack() as left:  # each of them, whatever the others raise
+        with ExitStack() as cleanup:  # each run, whatever the others raise
             for run in followed:
-                left.callback(run.leave)
+                cleanup.callback(run.leave)
 
 
 def _begin(launcher: Launcher, runs: Sequence[RunJobs]) -> None:
-    """The runs are claimed; jobs of theirs that an earlier process left in a scheduler are taken over at once."""
+    """Claims the runs and adopts jobs that an earlier process left in a scheduler."""
     for run in runs:
-        with run.keeping_errors():
+        with run.isolating_errors():
             run.claim()
     claimed_runs = [run for run in runs if run.error is None]
     try:
@@ -158,57 +158,58 @@ def _begin(launcher: Launcher, runs: Sequence[RunJobs]) -> None:
             run.fail(error)
         return
     for run in claimed_runs:
-        with run.keeping_errors():
+        with run.isolating_errors():
             run.queue({record.key for record in adopted})
 
 
-def _look(launcher: Launcher, runs: Sequence[RunJobs]) -> None:
-    """One look at all of them, before and after which each has its turn."""
+def _poll(launcher: Launcher, runs: Sequence[RunJobs]) -> None:
+    """Submits jobs of each run, polls the launcher once for all runs, and takes the jobs that ended."""
     for run in runs:
         if not run.is_over:
-            with run.keeping_errors():
+            with run.isolating_errors():
                 run.submit()
-    launcher.look()
+    launcher.poll()
     for run in runs:
         if not run.is_over:
-            with run.keeping_errors():
+            with run.isolating_errors():
                 run.take_ended()
         if run.error is None:
             run.watch()
 
 
 def raise_first(errors: Sequence[Exception]) -> None:
-    """Raises the error of a single run as it is, and of several the first, with their number."""
+    """Raises a single run's error as it is; of several the first, with their number."""
     if len(errors) == 1:
         raise errors[0]
     if errors:
-        raise RunFailedError(f"{len(errors)} runs could not be followed to their end; the first: {errors[0]}")
+        raise RunFailedError(f"{len(errors)} runs could not be followed to the end; the first: {errors[0]}")
 
 
-def outcome_of_stop(folders: Sequence[RunFolder], *, jobs_go_on: bool) -> str:
-    """What follows «Stopped by …»."""
-    path, more = folders[0].path, f" (and so for {len(folders) - 1} more)" if len(folders) > 1 else ""
+def stop_message(folders: Sequence[RunFolder], *, jobs_go_on: bool) -> str:
+    """Returns the text after «Stopped by …»."""
+    path, more = folders[0].path, f" (likewise for {len(folders) - 1} more)" if len(folders) > 1 else ""
     if jobs_go_on:
         return (
-            f"; jobs that were submitted go on. See them with: trainmark status {path}; stop them with: trainmark "
-            f"cancel {path}; watch and collect with: trainmark resume {path}{more}"
+            f"; submitted jobs continue. See them with: trainmark status {path}; stop them with: trainmark "
+            f"cancel {path}; follow and collect them with: trainmark resume {path}{more}"
         )
     return f". Finished members are kept; go on with: trainmark resume {path}{more}"
 
 
-def cancel_jobs(launcher: Launcher, folder: RunFolder, jobs: list[JobRecord], *, was_watched: bool) -> bool:
-    """Whether there was anything to stop; raises, and says what was done, if the scheduler is unreachable.
+def cancel_jobs(launcher: Launcher, folder: RunFolder, jobs: list[JobRecord], *, was_followed: bool) -> bool:
+    """Cancels a run's jobs; returns whether there were any; raises if the scheduler is unreachable.
 
-    Jobs that end with the process that started them have ended with it.
+    Jobs that do not outlive their launcher have ended with it.
     """
     if not launcher.outlives_us:
-        return was_watched
+        return was_followed
     try:
-        going_on = launcher.adopt([record for record in jobs if record.is_missing()])
+        adopted = launcher.adopt([record for record in jobs if record.is_missing()])
         launcher.cancel(folder)
     except SchedulerError as error:
-        done = "The process that watched the run was stopped, but jobs" if was_watched else "Jobs"
+        done = "The process following the run was stopped, but its jobs" if was_followed else "Jobs"
         raise RunFailedError(
-            f"{done} were not cancelled, and may go on: {error}. Once Slurm answers: trainmark cancel {folder.path}"
+            f"{done} were not cancelled and may continue: {error}. Once Slurm is reachable: trainmark cancel "
+            f"{folder.path}"
         ) from None
-    return was_watched or bool(going_on)
+    return was_followed or bool(adopted)

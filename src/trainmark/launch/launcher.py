@@ -1,4 +1,4 @@
-"""Launcher: what every way of starting jobs can do, and how each records the end of one."""
+"""Launcher: the interface of all ways to start jobs, and recording a job's end."""
 
 from typing import Any, Protocol
 
@@ -15,19 +15,19 @@ from trainmark.spec.site import Site
 from trainmark.spec.status import QueueAnswer, QueueState
 from trainmark.spec.stored_run import read_stored
 
-MOST_SUBMITTED = 1000  # members of which a preview shows what is submitted for them together
+MAX_PREVIEWED = 1000  # members whose batch scripts a preview shows
 
 
 class Launcher(Protocol):
-    """Starts the jobs of one or more runs somewhere and knows what has become of them."""
+    """Starts the jobs of one or more runs and tracks their states."""
 
-    broken: dict[RunFolder, str]  # runs of which no further job can be started, and why
-    outlives_us: bool  # whether jobs go on when this process ends
-    one_run_at_a_time: bool  # whether runs would disturb each other: they share this machine, and no scheduler
+    broken: dict[RunFolder, str]  # runs that can start no more jobs, and why
+    outlives_us: bool  # whether jobs continue when this process ends
+    one_run_at_a_time: bool  # whether concurrent runs would disturb each other: no scheduler separates them
 
     @property
     def poll_s(self) -> float:
-        """How long to wait before the next look."""
+        """Seconds until the next poll."""
         ...
 
     def check(self, config: RunConfig, plan: Plan, site: Site) -> None:
@@ -35,7 +35,7 @@ class Launcher(Protocol):
         ...
 
     def reach(self) -> None:
-        """Raises if no job can be submitted from here at present; called before anything is written."""
+        """Raises if jobs cannot be submitted at the moment; called before anything is written."""
         ...
 
     def script(self, record: JobRecord) -> str:
@@ -43,47 +43,47 @@ class Launcher(Protocol):
         ...
 
     def batch_scripts(self, records: list[JobRecord]) -> dict[str, str]:
-        """What would be submitted for several members together, by file name in the run's folder; pure."""
+        """Returns the scripts that would be submitted for several members, by file name in the run folder; pure."""
         ...
 
     def adopt(self, records: list[JobRecord]) -> list[JobRecord]:
-        """Those jobs, of any runs, that an earlier process started and that are still under way; they are ours now."""
+        """Takes over jobs, of any runs, that an earlier process started and that are under way; returns them."""
         ...
 
     def submit(self, waiting: list[JobRecord]) -> list[JobRecord]:
-        """Those jobs of one run's `waiting` that are submitted now, each as a new attempt; the others have to wait."""
+        """Submits as many of one run's `waiting` jobs as possible, each as a new attempt; returns these."""
         ...
 
-    def look(self) -> None:
-        """Asks the scheduler, if there is one, once for the jobs of all runs."""
+    def poll(self) -> None:
+        """Queries the scheduler, if there is one, once for the jobs of all runs."""
         ...
 
     def take_ended(self, folder: RunFolder) -> list[JobRecord]:
-        """The jobs of a run that have ended by the last look; their ends are recorded."""
+        """Returns the jobs of a run that had ended at the last poll, and records their ends."""
         ...
 
-    def seen(self, folder: RunFolder) -> dict[int, QueueState]:
-        """Where the jobs of a run's members were at the last look, if there is a scheduler."""
+    def last_states(self, folder: RunFolder) -> dict[int, QueueState]:
+        """Returns the states of a run's jobs at the last poll, by member; empty without a scheduler."""
         ...
 
     def num_running(self, folder: RunFolder) -> int:
-        """Jobs of a run that were submitted and have not ended."""
+        """Returns the number of a run's jobs that are submitted and have not ended."""
         ...
 
     def cancel(self, folder: RunFolder) -> None:
-        """No job of the run goes on; their ends are recorded as stopped."""
+        """Stops all jobs of the run and records them as stopped."""
         ...
 
     def queue(self, folder: RunFolder) -> dict[int, QueueState]:
-        """Where each member's newest job is, as far as known; members that were never started are left out.
+        """Queries the state of each member's newest job; members never started are left out.
 
-        Raises SchedulerError if there is a scheduler and it does not answer.
+        Raises SchedulerError if the scheduler is unreachable.
         """
         ...
 
 
 def record_end(record: JobRecord, attempt: AttemptFolder, state: End, reason: str | None, **facts: Any) -> None:
-    """exit.json says how the attempt ended, on a full disk too; what follows the completion record fails no member."""
+    """Writes exit.json, also on a full disk; errors after the completion record do not fail a member."""
     if attempt.done.exists():
         state, reason = "finished", None
     data = {"state": state, "reason": reason, **facts}
@@ -91,7 +91,7 @@ def record_end(record: JobRecord, attempt: AttemptFolder, state: End, reason: st
 
 
 def ask_queue(folder: RunFolder) -> QueueAnswer:
-    """What the scheduler says of a stored run's jobs, or why it says nothing; without a scheduler there are none."""
+    """Queries the scheduler for a stored run's jobs; the answer has the reason if it is unreachable."""
     launcher: Launcher = LAUNCHERS.load(read_stored(folder)[0].launch.launcher)()
     try:
         return QueueAnswer(launcher.queue(folder))
@@ -100,8 +100,8 @@ def ask_queue(folder: RunFolder) -> QueueAnswer:
 
 
 def preview_scripts(launcher: Launcher, records: list[JobRecord], most_members: int) -> dict[str, str]:
-    """What would be submitted and the scripts of the first members, by file name; of many members no more is made."""
+    """Returns the batch scripts and the scripts of the first members, by file name."""
     is_one_script = records[0].config.launch.allocation == "one"
-    first = records if is_one_script else records[: max(MOST_SUBMITTED, most_members)]
+    first = records if is_one_script else records[: max(MAX_PREVIEWED, most_members)]
     scripts = {each.folder.name_of(each.folder.job_script(each.job.member)): each for each in first[:most_members]}
     return launcher.batch_scripts(first) | {name: launcher.script(record) for name, record in scripts.items()}

@@ -1,4 +1,4 @@
-"""Starts members as processes on this machine: members side by side on their own cores, the rest in a queue."""
+"""Starts members as processes on this machine, concurrently on their own cores, the rest in a queue."""
 
 import os
 
@@ -17,7 +17,7 @@ from trainmark.spec.units import counted, show_cores
 
 
 def check_this_machine(plan: Plan) -> None:
-    """Raises if the plan uses cores that this process may not use, or accelerators that do not exist."""
+    """Raises if the plan uses cores outside this process's affinity, or accelerators that do not exist."""
     planned = {core for job in plan.first_jobs for rank in job.ranks for core in rank.cores}
     missing = planned - os.sched_getaffinity(0)
     if missing:
@@ -34,20 +34,20 @@ def check_this_machine(plan: Plan) -> None:
         )
 
 
-# Workers of one machine talk over its loopback; looking for another interface by host name can take seconds.
+# Workers of one machine communicate over loopback; resolving the hostname can take seconds.
 ENVIRONMENT = {"GLOO_SOCKET_IFNAME": "lo"}
 
 
 def launcher() -> ProcessLauncher:
-    """Starts members as processes on this machine: members side by side on their own cores, the rest in a queue."""
-    return ProcessLauncher(OwnProcesses())
+    """Starts members as processes on this machine, concurrently on their own cores, the rest in a queue."""
+    return ProcessLauncher(LocalProcesses())
 
 
-class OwnProcesses:
-    """One process per rank, whose exit code says how the rank ended."""
+class LocalProcesses:
+    """One process per rank, with the rank's exit code."""
 
     def check(self, config: RunConfig, plan: Plan, site: Site) -> None:
-        """Raises if the plan needs other machines, or cores that this process may not use."""
+        """Raises if the plan needs other machines, or cores outside this process's affinity."""
         nodes = {rank.node for job in plan.first_jobs for rank in job.ranks}
         if len(nodes) > 1:
             raise PlanError(
@@ -57,12 +57,12 @@ class OwnProcesses:
         check_this_machine(plan)
 
     def script(self, record: JobRecord) -> str:
-        """The command of each rank, all at the same time."""
+        """The commands of all ranks, run concurrently."""
         job, workers = record.job, counted(len(record.job.ranks), "worker")
         lines = [
             "#!/bin/bash",
             as_comment(f"Run {record.folder.run_id}, member {job.member}: {workers} on this machine."),
-            "# trainmark runs the same commands with further options, so that members start together and end with it.",
+            "# trainmark adds options to these commands, so that members start together and end with it.",
             "pids=()",
         ]
         for rank in job.ranks:
@@ -82,7 +82,7 @@ class OwnProcesses:
         return found
 
     def start_delay_s(self, record: JobRecord) -> float:
-        """Little: all ranks look at the same disk."""
+        """Short: all ranks are on this machine."""
         return SAME_STORAGE_DELAY_S
 
     def has_failed(self, attempt: AttemptFolder) -> bool:
@@ -90,5 +90,5 @@ class OwnProcesses:
         return False
 
     def explain(self, record: JobRecord, attempt: AttemptFolder, codes: list[int | None]) -> str:
-        """The rank that failed first, by the exit codes and the ranks' own words."""
+        """The rank that failed first, by exit codes and recorded errors."""
         return explain_failure(attempt, codes)

@@ -1,4 +1,4 @@
-"""Members as processes of this one: side by side in their lanes, the rest in a queue; a batch starts together."""
+"""Members as child processes: one per lane, the rest in a queue; each batch starts together."""
 
 import os
 import subprocess
@@ -20,17 +20,17 @@ from trainmark.spec.status import QueueState
 
 
 class ProcessCommand(NamedTuple):
-    """A program that ends with this one: its name in exit.json, its words, the variables it is given, and its log."""
+    """A child process: its name in exit.json, command line, environment variables and log."""
 
     name: str
     argv: tuple[str, ...]
     environment: dict[str, str]
     log: Path
-    holds_input: bool = False  # whether the program's input stays open as long as this process lives
+    holds_input: bool = False  # whether its standard input stays open while this process lives
 
 
 class Starter(Protocol):
-    """Knows the programs of a member, and what their ends mean."""
+    """Provides a member's commands, and explains failures."""
 
     def check(self, config: RunConfig, plan: Plan, site: Site) -> None:
         """Raises if the plan cannot be started here."""
@@ -41,23 +41,23 @@ class Starter(Protocol):
         ...
 
     def commands(self, record: JobRecord, number: int, attempt: AttemptFolder) -> list[ProcessCommand]:
-        """The programs of an attempt, whose number and folder are given."""
+        """Returns the commands of an attempt."""
         ...
 
     def start_delay_s(self, record: JobRecord) -> float:
-        """How long after the start signal training starts, so that all ranks of such a member have seen it."""
+        """Seconds between start signal and start, so that all ranks have seen the signal."""
         ...
 
     def has_failed(self, attempt: AttemptFolder) -> bool:
-        """Whether a rank has failed though the programs run on."""
+        """Whether a rank has failed while its processes keep running."""
         ...
 
     def explain(self, record: JobRecord, attempt: AttemptFolder, codes: list[int | None]) -> str:
-        """One line: why the attempt failed. None stands for a program that still ran at that moment."""
+        """Returns one line: why the attempt failed; a None exit code is a process still running at that time."""
         ...
 
 
-GRACE_S = 3.0  # between SIGTERM and SIGKILL, and for programs to end by themselves when one of their ranks has failed
+GRACE_S = 3.0  # between SIGTERM and SIGKILL, and for processes to exit by themselves after a rank has failed
 
 
 @dataclass(eq=False)
@@ -72,18 +72,18 @@ class _Running:
     started: bool = False
     failed_since: float | None = None
     ending: End | None = None
-    codes_at_first: list[int | None] = field(default_factory=list)
+    codes_at_failure: list[int | None] = field(default_factory=list)
 
     def exit_codes(self) -> list[int | None]:
         return [process.poll() for process in self.processes]
 
 
 class ProcessLauncher:
-    """A launcher whose jobs are processes that end with this one; `starter` says which programs they are."""
+    """A launcher whose jobs are child processes that end with this one; `starter` provides the commands."""
 
     poll_s = 0.05
     outlives_us = False
-    one_run_at_a_time = True  # another run on the same cores, caches or memory would change what is measured
+    one_run_at_a_time = True  # another run on the same cores, caches or memory would disturb the measurement
 
     def __init__(self, starter: Starter) -> None:
         self.broken: dict[RunFolder, str] = {}
@@ -97,7 +97,7 @@ class ProcessLauncher:
         self._starter.check(config, plan, site)
 
     def reach(self) -> None:
-        """No-op: this machine is here."""
+        """No-op: this machine is always reachable."""
 
     def script(self, record: JobRecord) -> str:
         """A script that trains the member by hand, as attempt 1, without waiting for other members."""
@@ -112,7 +112,7 @@ class ProcessLauncher:
         return []
 
     def submit(self, waiting: list[JobRecord]) -> list[JobRecord]:
-        """The members whose lane was free. Until one ends, no other lane becomes free: thousands need not be asked."""
+        """Starts members whose lane is free; skipped while no member has ended, since no lane can have become free."""
         if not self._may_have_room:
             return []
         self._may_have_room = False
@@ -130,12 +130,12 @@ class ProcessLauncher:
             running.processes.append(_open(command))
         return True
 
-    def look(self) -> None:
-        """Closes the batch: members that are submitted from now on start together without those before."""
+    def poll(self) -> None:
+        """Closes the batch: members submitted from now on form a new one."""
         self._batch += 1
 
     def take_ended(self, folder: RunFolder) -> list[JobRecord]:
-        """The members that ended, those of which a rank failed among them; each batch that is ready is started."""
+        """Returns the members that ended or have a failed rank, and starts each batch that is ready."""
         ended = []
         for running in self._of(folder):
             codes = running.exit_codes()
@@ -150,13 +150,13 @@ class ProcessLauncher:
         return [running for running in self._running if running.record.folder == folder]
 
     def _hangs_after_failure(self, running: _Running) -> bool:
-        """Whether a rank failed a while ago, and yet the processes have not ended."""
+        """Whether processes are still running some time after a rank failed."""
         if running.failed_since is None and self._starter.has_failed(running.attempt):
             running.failed_since = time.monotonic()
         return running.failed_since is not None and time.monotonic() - running.failed_since > GRACE_S
 
     def _start_together(self, folder: RunFolder) -> None:
-        """Every batch of members whose ranks are all ready has its start time."""
+        """Releases every batch whose ranks are all ready."""
         waiting = [running for running in self._of(folder) if not running.started]
         for batch in {running.batch for running in waiting}:
             together = [running for running in waiting if running.batch == batch]
@@ -166,16 +166,16 @@ class ProcessLauncher:
                 for running in together:
                     running.started = True
 
-    def seen(self, folder: RunFolder) -> dict[int, QueueState]:
+    def last_states(self, folder: RunFolder) -> dict[int, QueueState]:
         """Empty: there is no scheduler."""
         return {}
 
     def num_running(self, folder: RunFolder) -> int:
-        """Members whose processes run."""
+        """Returns the number of members with running processes."""
         return len(self._of(folder))
 
     def cancel(self, folder: RunFolder) -> None:
-        """The run's processes have ended, SIGTERM first, SIGKILL after a grace; each member's end is recorded."""
+        """Stops the run's processes, by SIGTERM, then SIGKILL, and records each member's end."""
         stopped = self._of(folder)
         for running in stopped:
             running.ending = running.ending or "stopped"
@@ -184,7 +184,7 @@ class ProcessLauncher:
         for running in stopped:
             try:
                 self._record_end(running)
-            except OSError as error:  # one record that cannot be written must not cost the others theirs
+            except OSError as error:  # still write the other members' records
                 failure = error
         self._running = [running for running in self._running if running not in stopped]
         self._may_have_room = True
@@ -192,19 +192,19 @@ class ProcessLauncher:
             raise failure
 
     def queue(self, folder: RunFolder) -> dict[int, QueueState]:
-        """Empty: there is no queue but our own."""
+        """Empty: there is no scheduler."""
         return {}
 
     def _end(self, running: _Running, state: End) -> None:
-        running.ending, running.codes_at_first = state, running.exit_codes()
+        running.ending, running.codes_at_failure = state, running.exit_codes()
         _stop_all(running.processes)
         self._record_end(running)
 
     def _record_end(self, running: _Running) -> None:
-        """exit.json says how the member ended; only then is the member forgotten."""
+        """Writes exit.json, and only then forgets the member."""
         reason = None
         if running.ending == "failed":
-            reason = self._starter.explain(running.record, running.attempt, running.codes_at_first)
+            reason = self._starter.explain(running.record, running.attempt, running.codes_at_failure)
         elif running.ending == "stopped":
             reason = "stopped with the run"
         codes = running.exit_codes()
@@ -222,7 +222,7 @@ def _lane(record: JobRecord) -> tuple[RunFolder, int]:
 
 
 def _open(command: ProcessCommand) -> subprocess.Popen[bytes]:
-    """The program, output to its log, in a session of its own so that Ctrl-C reaches only us."""
+    """Starts the process, output to its log, in its own session so that Ctrl-C reaches only this one."""
     with command.log.open("wb") as log:
         return subprocess.Popen(
             command.argv,
@@ -245,5 +245,5 @@ def _stop_all(processes: list[subprocess.Popen[bytes]]) -> None:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-        if process.stdin is not None:  # ends a rank whose container's program has ended without it
+        if process.stdin is not None:  # ends a rank that outlived its container runtime
             process.stdin.close()

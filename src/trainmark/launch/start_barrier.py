@@ -1,4 +1,4 @@
-"""The common start of members: once all their ranks are ready, all get the same start time."""
+"""Start barrier: once all ranks of several members are ready, they get the same start time."""
 
 import argparse
 import time
@@ -11,27 +11,27 @@ from trainmark.spec.job_record import read_job_record
 from trainmark.spec.run_folder import AttemptFolder, RunFolder
 
 POLL_S = 0.5
-SAME_STORAGE_DELAY_S = 0.05  # until every rank of this machine has looked
-SHARED_STORAGE_DELAY_S = 2.0  # until a file that one node wrote is seen by the others
+SAME_STORAGE_DELAY_S = 0.05  # until every rank on this machine has polled
+SHARED_STORAGE_DELAY_S = 2.0  # until a file written by one node is visible to the others
 
 
 def release_ranks(attempts: Iterable[AttemptFolder], delay_s: float) -> None:
-    """All waiting ranks of these attempts start `delay_s` from now."""
+    """Starts all waiting ranks of these attempts `delay_s` from now."""
     start_at = time.time() + delay_s
     for attempt in attempts:
         write_text(attempt.go, f"{start_at!r} {delay_s!r}")
 
 
 def is_ready(attempt: AttemptFolder, num_ranks: int) -> bool:
-    """Whether all ranks of the attempt wait at the start barrier."""
+    """Whether all ranks of the attempt are waiting at the start barrier."""
     return all(attempt.ready(rank).exists() for rank in range(num_ranks))
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Waits for the members of one allocation, leaves those that have ended alone, and starts the others together."""
+    """Waits until the members of one allocation are ready or have ended, and starts them together."""
     parser = argparse.ArgumentParser(prog="python -m trainmark.launch.start_barrier", description=__doc__)
     parser.add_argument("run", type=Path, help="the run's folder")
-    parser.add_argument("tries", nargs="+", metavar="MEMBER:ATTEMPT", help="tries that start together")
+    parser.add_argument("tries", nargs="+", metavar="MEMBER:ATTEMPT", help="attempts that start together")
     arguments = parser.parse_args(argv)
     folder = RunFolder(arguments.run.resolve())
     waiting = {}

@@ -1,1 +1,1 @@
-"""What this machine is and can do: topology, accelerators, affinity, software, storage, measured ceilings."""
+"""The machine: topology, accelerators, affinity, software, storage, measured ceilings."""

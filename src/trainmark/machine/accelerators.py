@@ -1,4 +1,4 @@
-"""The accelerators of this machine and how busy they are, asked of NVIDIA's management library; no torch."""
+"""Accelerators of this machine and their utilisation, read through NVML; no torch."""
 
 import os
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ class Accelerator:
 
 
 def find_accelerators() -> tuple[Accelerator, ...]:
-    """The NVIDIA devices that this process may see; none where there is no driver."""
+    """Returns the NVIDIA devices visible to this process; empty without a driver."""
     import pynvml
 
     try:
@@ -42,20 +42,20 @@ def find_accelerators() -> tuple[Accelerator, ...]:
 
 
 def visible_indices(names: dict[int, str], visible: str | None) -> list[int]:
-    """The numbers of the devices that CUDA_VISIBLE_DEVICES names by number or by a UUID's beginning, in its order."""
+    """Returns the devices selected by CUDA_VISIBLE_DEVICES, by index or UUID prefix, in its order."""
     if visible is None:
         return sorted(names)
     found = []
-    for word in (part.strip() for part in visible.split(",")):
-        matches = [i for i, name in names.items() if word and (word == str(i) or name.startswith(word))]
-        if not matches:  # CUDA, too, ignores everything from the first unknown device on
+    for entry in (part.strip() for part in visible.split(",")):
+        matches = [i for i, name in names.items() if entry and (entry == str(i) or name.startswith(entry))]
+        if not matches:  # like CUDA, which ignores everything after an unknown device
             break
         found.append(matches[0])
     return found
 
 
 class AcceleratorUsage(NamedTuple):
-    """One accelerator now; `utilisation` is the share of the last moments in which any kernel ran on it."""
+    """A sample of one accelerator; `utilisation` is the share of the sampling period in which a kernel ran."""
 
     utilisation: float
     memory_bytes: int
@@ -63,7 +63,7 @@ class AcceleratorUsage(NamedTuple):
 
 
 class AcceleratorMeter:
-    """Keeps the library open and the accelerators at hand; raises pynvml.NVMLError where there is none."""
+    """Samples accelerators, keeping NVML open; raises pynvml.NVMLError without a driver."""
 
     def __init__(self, uuids: Sequence[str]) -> None:
         import pynvml
@@ -73,7 +73,7 @@ class AcceleratorMeter:
         self._handles = [pynvml.nvmlDeviceGetHandleByUUID(uuid) for uuid in uuids]
 
     def read(self) -> list[AcceleratorUsage]:
-        """Each accelerator, in the order in which they were named."""
+        """Returns a sample of each accelerator, in the order of `uuids`."""
         return [self._read(handle) for handle in self._handles]
 
     def _read(self, handle: Any) -> AcceleratorUsage:
@@ -86,6 +86,6 @@ class AcceleratorMeter:
     def _power_w(self, handle: Any) -> float | None:
         try:
             milliwatts: float = self._nvml.nvmlDeviceGetPowerUsage(handle)
-        except self._nvml.NVMLError:  # some boards do not tell
+        except self._nvml.NVMLError:  # not supported by all boards
             return None
         return milliwatts / 1000

@@ -1,4 +1,4 @@
-"""What the cores (or the accelerator) of one rank can do: the best of several kernels at one precision."""
+"""The compute ceiling of one rank's cores or accelerator: the best of several kernels at one precision."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -14,8 +14,8 @@ from trainmark.machine.instructions import has_fast
 
 Format = Literal["fp32", "tf32", "bf16", "fp16", "int8"]
 
-# What the products of a run may be computed in. Mixed precision and emulated int8 may be faster in fp32, where the
-# hardware has nothing better: the ceiling is the best of all.
+# Formats that a run's matrix products may use. Without hardware support, mixed precision and emulated int8 may be
+# faster in fp32: the ceiling is the best of all formats.
 FORMATS: dict[str, tuple[Format, ...]] = {
     "fp32": ("fp32",),
     "tf32": ("tf32",),
@@ -24,12 +24,12 @@ FORMATS: dict[str, tuple[Format, ...]] = {
     "fp16": ("fp16",),
     "int8": ("int8", "fp32"),
 }
-ROUNDS = 8  # in which the time of a kernel is spent: of six and more, slowest to fastest is a 95 % interval
+ROUNDS = 8  # per kernel: of six or more, slowest to fastest is a 95 % interval
 TYPES = {"fp32": torch.float32, "tf32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 class Kernel(NamedTuple):
-    """One product, and how many FLOP it has."""
+    """A matrix product or convolution, and its FLOP count."""
 
     name: str
     flop: float
@@ -37,7 +37,7 @@ class Kernel(NamedTuple):
 
 
 class _Timed(NamedTuple):
-    """A kernel of one format, and the seconds of its calls so far, round by round."""
+    """A kernel in one format, with the durations of its calls per round."""
 
     kernel: Kernel
     kind: Format
@@ -45,7 +45,7 @@ class _Timed(NamedTuple):
 
     @property
     def times_s(self) -> list[float]:
-        """The calls of all rounds."""
+        """Durations of the calls of all rounds."""
         return [time_s for times_s in self.rounds_s for time_s in times_s]
 
     def flops(self, times_s: list[float]) -> float:
@@ -53,18 +53,17 @@ class _Timed(NamedTuple):
         return self.kernel.flop / min(times_s)
 
     def summary(self) -> dict[str, Any]:
-        """How it stands in the event."""
+        """The kernel's entry in the event."""
         times_s = self.times_s
         median = self.kernel.flop / float(np.median(times_s))
         return {"flops": self.flops(times_s), "median_flops": median, "n": len(times_s)}
 
 
 def measure_ceiling(device: torch.device, seconds: float, precision: str = "fp32") -> dict[str, Any]:
-    """FLOP/s of each kernel's fastest call, and which kernel won, at one precision, on the threads torch has now.
+    """Measures each kernel's peak FLOP/s at one precision, with torch's current threads, and picks the fastest.
 
-    Kernels take turns, in rounds. Each round has the winner's figure, and the processor time that others took from
-    this process's cores meanwhile. A precision that is not known here is measured in fp32. A kernel that the device
-    does not have is left out.
+    Kernels are interleaved in rounds. Each round has the fastest kernel's FLOP/s and the CPU time that other processes
+    took on this process's cores. Unknown precisions are measured in fp32; unsupported kernels are skipped.
     """
     timed = _warmed_up(device, seconds, precision)
     watch = CoreWatch()
@@ -75,7 +74,7 @@ def measure_ceiling(device: torch.device, seconds: float, precision: str = "fp32
         readings.append(watch.read())
     kernels = {each.kernel.name: each.summary() for each in timed}
     won = max(timed, key=lambda each: each.flops(each.times_s))
-    on_accelerator = "only the load of CPU cores is watched, not that of accelerators"
+    on_accelerator = "load by other processes is monitored on CPU cores, not on accelerators"
     unwatched = watch.unwatched if device.type == "cpu" else on_accelerator
     return {
         "precision": precision,
@@ -94,12 +93,12 @@ def measure_ceiling(device: torch.device, seconds: float, precision: str = "fp32
 
 
 def _warmed_up(device: torch.device, seconds: float, precision: str) -> list[_Timed]:
-    """The kernels of the precision, each called up to three times; those that the device does not have are left out."""
+    """Returns the kernels of the precision, each called up to three times; unsupported ones are skipped."""
     timed = []
     for kind in FORMATS.get(precision, FORMATS["fp32"]):
         for kernel in _kernels(device, kind):
             try:
-                with tf32_is(kind == "tf32"), torch.no_grad():
+                with tf32_allowed(kind == "tf32"), torch.no_grad():
                     spent_s = 0.0
                     for _ in range(3):
                         spent_s += _time_call(kernel.call, device)
@@ -107,17 +106,17 @@ def _warmed_up(device: torch.device, seconds: float, precision: str) -> list[_Ti
                             break
             except RuntimeError:
                 if kind == "fp32":
-                    raise  # every device has it: something is wrong
+                    raise  # supported by every device, so this is a real error
                 continue
             timed.append(_Timed(kernel, kind, []))
     return timed
 
 
 def _time_calls(each: _Timed, device: torch.device, until_s: float) -> None:
-    """One more round of calls, until the kernel has been given `until_s` in all; at least one call in the first."""
+    """Adds a round of calls, until the kernel has run for `until_s` in total; the first has at least one call."""
     times_s: list[float] = []
     spent_s = sum(each.times_s)
-    with tf32_is(each.kind == "tf32"), torch.no_grad():
+    with tf32_allowed(each.kind == "tf32"), torch.no_grad():
         while spent_s < until_s:
             times_s.append(_time_call(each.kernel.call, device))
             spent_s += times_s[-1]
@@ -125,8 +124,8 @@ def _time_calls(each: _Timed, device: torch.device, until_s: float) -> None:
 
 
 @contextmanager
-def tf32_is(allowed: bool) -> Iterator[None]:
-    """Inside, fp32 products on GPUs may be tf32, or not: a precision of its own, with a ceiling many times higher."""
+def tf32_allowed(allowed: bool) -> Iterator[None]:
+    """Allows or forbids TF32 for fp32 products on GPUs: a separate precision, whose ceiling is many times higher."""
     backends: tuple[Any, ...] = (torch.backends.cudnn, torch.backends.cuda.matmul)
     before = [backend.allow_tf32 for backend in backends]
     for backend in backends:
@@ -139,15 +138,15 @@ def tf32_is(allowed: bool) -> Iterator[None]:
 
 
 def measure_here(seconds: float) -> dict[str, Any]:
-    """The fp32 ceiling of this machine's first accelerator, or of all its cores where it has none."""
+    """Measures the fp32 ceiling of this machine's first accelerator, or of all its cores if it has none."""
     return measure_ceiling(torch.device("cuda" if torch.cuda.is_available() else "cpu"), seconds)
 
 
 def has_exact_int_mm(device: torch.device) -> bool:
-    """Whether int8 matrix products are fast and right here.
+    """Whether int8 matrix products are exact and accelerated by hardware.
 
-    Without dot-product instructions oneDNN shifts one operand to 0…255 and adds two products in 16 bits: they saturate,
-    as 2 × 255 × 127 > 2^15.
+    Without dot-product instructions oneDNN shifts one operand to 0…255 and adds two products in 16 bits, which
+    saturates: 2 × 255 × 127 > 2^15.
     """
     if device.type == "cpu" and not has_fast("int8"):
         return False
@@ -160,7 +159,7 @@ def has_exact_int_mm(device: torch.device) -> bool:
 
 
 def _kernels(device: torch.device, kind: Format) -> Iterator[Kernel]:
-    # A generator of its own: measuring must not move the random numbers that training draws.
+    # A separate generator: measuring must not advance the random state of training.
     random = torch.Generator(device).manual_seed(0)
     if kind == "int8":
         if has_exact_int_mm(device):

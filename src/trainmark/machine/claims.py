@@ -1,4 +1,4 @@
-"""One process at a time works on a run: it claims the folder, and others can see whether it still lives."""
+"""Claims on run folders: one process at a time works on a run, and others see whether it is alive."""
 
 import errno
 import json
@@ -20,13 +20,13 @@ from trainmark.spec.errors import RunFailedError, StorageError
 from trainmark.spec.files import write_json
 from trainmark.spec.run_folder import RunFolder
 
-STOP_PATIENCE_S = 30.0
+STOP_TIMEOUT_S = 30.0
 HEARTBEAT_S = 20.0
-STALE_S = 120.0  # some heartbeats late: shared storage may show the newest one late
+STALE_S = 120.0  # several heartbeats: file attributes on shared storage may be cached
 
 
-def is_being_worked_on(folder: RunFolder) -> bool:
-    """Whether a launcher process runs this run now; no, where the claim cannot be read."""
+def has_live_claim(folder: RunFolder) -> bool:
+    """Whether a live process works on this run; False if the claim is unreadable."""
     try:
         return _holder(folder, folder.newest_claim()) is not None
     except OSError:
@@ -35,7 +35,7 @@ def is_being_worked_on(folder: RunFolder) -> bool:
 
 @contextmanager
 def claimed(folder: RunFolder) -> Iterator[None]:
-    """Inside, no other process can work on the run; a claim whose process is gone does not hold."""
+    """Holds the run's claim, so that no other process works on it; claims of dead processes are stale."""
     try:
         claim = _claim(folder)
     except OSError as error:
@@ -43,12 +43,12 @@ def claimed(folder: RunFolder) -> Iterator[None]:
             raise no_space(folder.path) from error
         if error.errno in (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK):
             raise StorageError(
-                f"Run {folder.run_id} cannot be claimed: the file system of {folder.path} has no hard links "
-                f"({error.strerror}). Choose another --runs-dir, or copy the run to one that has them."
+                f"Run {folder.run_id} cannot be claimed: the file system of {folder.path} does not support hard links "
+                f"({error.strerror}). Choose another --runs-dir, or copy the run to one that does."
             ) from error
         raise StorageError(
-            f"Run {folder.run_id} cannot be claimed: {error.strerror}. Make {folder.path} writable for you, or copy it "
-            "to where you can write and resume the copy."
+            f"Run {folder.run_id} cannot be claimed: {error.strerror}. Make {folder.path} writable, or copy it to a "
+            "writable folder and resume the copy."
         ) from error
     ended = threading.Event()
     threading.Thread(target=_keep_fresh, args=(claim, ended), daemon=True).start()
@@ -57,66 +57,66 @@ def claimed(folder: RunFolder) -> Iterator[None]:
     finally:
         ended.set()
         with suppress(OSError):
-            os.truncate(claim, 0)  # it has ended; unlike any other mark, this needs no space
+            os.truncate(claim, 0)  # marks the claim as released, even on a full disk
 
 
 def _claim(folder: RunFolder) -> Path:
-    """The claim that this process has got; raises if another one holds.
+    """Takes the next claim; raises if another process holds the run.
 
-    Claims are numbered and never removed. Number n + 1 is taken by a process that has seen claim n ended or its process
-    gone, and taken with link(), which fails if the name exists; over NFS the server decides that. So of several
-    processes that see the same stale claim one alone gets the next number, and none can remove another's new claim.
+    Claims are numbered and never removed. A process takes claim n + 1 once claim n is released or stale, by link(),
+    which fails if the name exists; on NFS the server decides. So of several processes that see the same stale claim
+    only one gets the next number, and none can remove another's new claim.
     """
-    own = {**this_process(), "folder": folder.identity()}
+    content = {**this_process(), "folder": folder.identity()}
     number = folder.newest_claim()
     while True:
         if holder := _holder(folder, number):
             raise RunFailedError(
                 f"Run {folder.run_id} is being worked on by process {holder['pid']} on {holder['host']}. Wait for it "
-                f"or stop it; one that died on another host is noticed after {STALE_S:.0f} s."
+                f"or stop it; a claim of a dead process on another host expires after {STALE_S:.0f} s."
             )
         number += 1
-        if _take(folder.claim(number), own):
+        if _take(folder.claim(number), content):
             return folder.claim(number)
 
 
-def _take(claim: Path, own: dict[str, Any]) -> bool:
-    """Whether the claim is ours; it appears with all its content, or not at all."""
+def _take(claim: Path, content: dict[str, Any]) -> bool:
+    """Creates the claim atomically; returns whether this process got it."""
     unique = claim.with_name(f".{claim.name}.{secrets.token_hex(8)}")
-    write_json(unique, own)
+    write_json(unique, content)
     try:
         os.link(unique, claim)
     except FileExistsError:
-        return unique.stat().st_nlink == 2  # an answer that was lost on NFS: the repeated call finds our own link
+        return unique.stat().st_nlink == 2  # a lost NFS reply: the retried call finds the link it made itself
     finally:
         unique.unlink(missing_ok=True)
     return True
 
 
 def _keep_fresh(claim: Path, ended: threading.Event) -> None:
-    """Touches the claim now and then, so that other hosts can see that its process lives."""
+    """Heartbeat: touches the claim, so that other hosts see that its process is alive."""
     while not ended.wait(HEARTBEAT_S):
         with suppress(OSError):
             os.utime(claim)
 
 
 def _holder(folder: RunFolder, number: int) -> dict[str, Any] | None:
-    """The process of a claim, while it lives: seen on this host, believed on others while it keeps the claim fresh."""
+    """Returns the live process of a claim: checked directly on this host, by its heartbeat on others."""
     try:
         holder = json.loads(folder.claim(number).read_text())
-        if not folder.is_owner_of(holder):  # copied along with the folder; its process works on the original
+        if not folder.is_owner_of(holder):  # copied with the folder; its process works on the original
             return None
         if holder["host"] == socket.gethostname():
             return holder if is_alive(holder) else None
-        # A time far ahead is no heartbeat either: a clock was wrong, or the file came from elsewhere.
-        is_fresh = abs(_now_of_storage(folder) - folder.claim(number).stat().st_mtime) < STALE_S
+        # A time far in the future is no heartbeat either: clock skew, or a copied file.
+        is_fresh = abs(_storage_time(folder) - folder.claim(number).stat().st_mtime) < STALE_S
         return holder if is_fresh else None
-    except (FileNotFoundError, ValueError, LookupError, TypeError, AttributeError):  # none, ended, or damaged
+    except (FileNotFoundError, ValueError, LookupError, TypeError, AttributeError):  # missing, released or damaged
         return None
 
 
-def _now_of_storage(folder: RunFolder) -> float:
-    """The time by the clock that also stamped the claim; by our own where we may not write."""
+def _storage_time(folder: RunFolder) -> float:
+    """Returns the storage server's time, which also stamps claims; the local time if the folder is read-only."""
     try:
         with tempfile.TemporaryFile(dir=folder.path) as probe:
             return os.fstat(probe.fileno()).st_mtime
@@ -124,23 +124,23 @@ def _now_of_storage(folder: RunFolder) -> float:
         return time.time()
 
 
-def stop_claimant(folder: RunFolder) -> bool:
-    """Whether a process held a claim on the run and was asked to end; it is waited for."""
+def stop_claim_holder(folder: RunFolder) -> bool:
+    """Sends SIGTERM to the process that holds the claim and waits for its end; returns whether there was one."""
     holder = _holder(folder, folder.newest_claim())
     if holder is None:
         return False
     if holder["host"] != socket.gethostname():
         raise RunFailedError(
             f"Run {folder.run_id} is being worked on by process {holder['pid']} on {holder['host']}. Cancel it there; "
-            f"one that died is noticed after {STALE_S:.0f} s."
+            f"a claim of a dead process expires after {STALE_S:.0f} s."
         )
     os.kill(holder["pid"], signal.SIGTERM)
-    deadline = time.monotonic() + STOP_PATIENCE_S
+    deadline = time.monotonic() + STOP_TIMEOUT_S
     while is_alive(holder) and time.monotonic() < deadline:
         time.sleep(0.05)
     if is_alive(holder):
         raise RunFailedError(
-            f"Process {holder['pid']} was asked to end and still runs after {STOP_PATIENCE_S:.0f} s. Look at it with: "
-            f"ps -o stat,wchan,cmd -p {holder['pid']}; a stopped one (T) goes on with kill -CONT."
+            f"Process {holder['pid']} is still running {STOP_TIMEOUT_S:.0f} s after SIGTERM. Inspect it with: "
+            f"ps -o stat,wchan,cmd -p {holder['pid']}; if it is stopped (T), continue it with kill -CONT."
         )
     return True

@@ -1,4 +1,4 @@
-"""Which short number formats a CPU computes in hardware, and which instructions libraries must keep away from."""
+"""CPU instruction sets: hardware support for short number formats, and workarounds for broken ones."""
 
 import os
 import tempfile
@@ -9,7 +9,7 @@ ShortFormat = Literal["bf16", "fp16", "int8"]
 
 CPUINFO = Path("/proc/cpuinfo")
 
-# Products of vectors or tiles, as Linux names the extensions: x86 first, then aarch64.
+# Dot-product and tile instructions by their Linux names: x86 first, then aarch64.
 INSTRUCTIONS: dict[ShortFormat, frozenset[str]] = {
     "bf16": frozenset({"avx512_bf16", "amx_bf16", "bf16"}),
     "fp16": frozenset({"avx512_fp16", "amx_fp16", "asimdhp"}),
@@ -17,14 +17,14 @@ INSTRUCTIONS: dict[ShortFormat, frozenset[str]] = {
 }
 
 
-# The CPUID leaf that states the sizes of AMX tiles. Some hypervisors pass AMX on but hide this leaf: oneDNN then
-# configures no tiles, and the first product of bf16 or int8 matrices ends in SIGILL.
+# The CPUID leaf with AMX tile sizes. Some hypervisors expose AMX but hide this leaf: oneDNN then configures no tiles,
+# and the first bf16 or int8 matrix product raises SIGILL.
 TILE_LEAF = 0x1D
 ISA_BELOW_AMX = "AVX512_CORE_FP16"
 
 
 def has_fast(kind: ShortFormat) -> bool:
-    """Whether this machine's CPU multiplies `kind` in hardware; no, where the kernel does not say."""
+    """Whether this machine's CPU multiplies `kind` in hardware; False if /proc/cpuinfo is unreadable."""
     try:
         return kind in fast_formats(CPUINFO.read_text())
     except OSError:
@@ -32,7 +32,7 @@ def has_fast(kind: ShortFormat) -> bool:
 
 
 def fast_formats(cpuinfo: str) -> set[ShortFormat]:
-    """The formats that the first CPU of a /proc/cpuinfo multiplies in hardware."""
+    """Returns the formats that the first CPU in /proc/cpuinfo multiplies in hardware."""
     for line in cpuinfo.splitlines():
         if line.startswith(("flags", "Features")):
             flags = set(line.partition(":")[2].split())
@@ -40,8 +40,8 @@ def fast_formats(cpuinfo: str) -> set[ShortFormat]:
     return set()
 
 
-def keep_off_broken_amx() -> None:
-    """oneDNN uses no AMX in this process if it would crash; to be called before torch computes. A set limit stays."""
+def avoid_broken_amx() -> None:
+    """Keeps oneDNN off AMX if it would crash; call before torch computes. An ISA limit that is set already is kept."""
     try:
         is_broken = has_broken_amx(CPUINFO.read_text())
     except OSError:
@@ -50,10 +50,11 @@ def keep_off_broken_amx() -> None:
         os.environ.setdefault("ONEDNN_MAX_CPU_ISA", ISA_BELOW_AMX)
 
 
-def keep_compiled_code_apart() -> None:
-    """Code that inductor compiled for one instruction set is not loaded for another; to be called before torch loads.
+def separate_inductor_caches() -> None:
+    """Gives each instruction set its own inductor cache; call before torch is imported.
 
-    Its cache does not heed ATEN_CPU_CAPABILITY: kernels compiled with AVX-512 gave NaN with AVX2. A set folder stays.
+    The cache key ignores ATEN_CPU_CAPABILITY: kernels compiled for AVX-512 gave NaN with AVX2. A folder that is set
+    already is kept.
     """
     if capability := os.environ.get("ATEN_CPU_CAPABILITY"):
         folder = f"torchinductor_{os.getuid()}_{''.join(filter(str.isalnum, capability))}"
@@ -61,7 +62,7 @@ def keep_compiled_code_apart() -> None:
 
 
 def has_broken_amx(cpuinfo: str) -> bool:
-    """Whether the first CPU of a /proc/cpuinfo lists AMX, but its highest CPUID leaf is below that of tile sizes."""
+    """Whether the first CPU in /proc/cpuinfo lists AMX without the CPUID leaf of tile sizes."""
     first = dict(line.split(":", 1) for line in cpuinfo.partition("\n\n")[0].splitlines() if ":" in line)
     facts = {key.strip(): value.strip() for key, value in first.items()}
     level = facts.get("cpuid level", "")

@@ -1,4 +1,4 @@
-"""This machine as a Site of one node: its worker slots and their cores."""
+"""This machine as a single-node Site: its worker slots and their cores."""
 
 import socket
 
@@ -10,7 +10,7 @@ from trainmark.spec.site import NodeGroup, Site, Slot
 
 
 def local_site() -> Site:
-    """The site that a run without `--site` uses."""
+    """Returns the site used without `--site`."""
     accelerators = find_accelerators()
     slots = make_slots(read_topology(), accelerators)
     host = socket.gethostname()
@@ -20,7 +20,7 @@ def local_site() -> Site:
 
 
 def make_slots(topology: Topology, accelerators: tuple[Accelerator, ...]) -> tuple[Slot, ...]:
-    """One slot per accelerator; else one per NUMA domain, but two where there are two cores: an ensemble."""
+    """One slot per accelerator; else one per NUMA domain, a single domain split in two for an ensemble."""
     if accelerators:
         shares = split_evenly(topology.cores, len(accelerators))
         return tuple(Slot(cores=share, accelerator=a.index) for share, a in zip(shares, accelerators, strict=True))
@@ -28,18 +28,18 @@ def make_slots(topology: Topology, accelerators: tuple[Accelerator, ...]) -> tup
 
 
 def cpu_shares(domains: tuple[tuple[int, ...], ...]) -> list[tuple[int, ...]]:
-    """The cores of each domain, or two halves of a single one."""
+    """Returns the cores of each domain, or two halves of a single one."""
     if len(domains) == 1 and len(domains[0]) >= 2:
         return split_evenly(domains[0], 2)
     return list(domains)
 
 
 def split_evenly(cores: tuple[int, ...], parts: int) -> list[tuple[int, ...]]:
-    """Disjoint runs of equally many neighbouring cores; a remainder stays idle, so that all parts are alike."""
+    """Splits cores into equal contiguous parts; a remainder stays idle."""
     size = len(cores) // parts
     if size == 0:
         raise PlanError(
             f"{parts} accelerators need a core each, but this process may use {len(cores)}. "
-            "Ask for more cores, or name fewer accelerators in CUDA_VISIBLE_DEVICES."
+            "Request more cores, or fewer accelerators in CUDA_VISIBLE_DEVICES."
         )
     return [cores[i * size : (i + 1) * size] for i in range(parts)]

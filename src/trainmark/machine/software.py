@@ -1,4 +1,4 @@
-"""Versions of what took part in a measurement, found without importing it, and the machine in one record."""
+"""Provenance: software versions, read without importing the packages, and a description of the machine."""
 
 import os
 import platform
@@ -17,7 +17,7 @@ from trainmark.spec.units import show_cores
 
 PACKAGES = ("numpy", "scipy", "pydantic", "nvidia-ml-py", "mpi4py")
 
-# Only these variables are ever recorded: the environment of a user holds tokens and passwords.
+# Only these variables are recorded: a user's environment may contain tokens and passwords.
 RECORDED_VARIABLES = (
     "CUDA_VISIBLE_DEVICES",
     "GLIBC_TUNABLES",
@@ -41,7 +41,7 @@ RECORDED_VARIABLES = (
 
 
 def describe_software(engine: str = "torch") -> dict[str, Any]:
-    """Python, operating system, and the versions of packages, the engine's before the others."""
+    """Returns the versions of Python, operating system and packages, the engine's first."""
     return {
         "trainmark": trainmark.__version__,
         "python": platform.python_version(),
@@ -58,12 +58,12 @@ def _version_of(package: str) -> str:
 
 
 def recorded_environment() -> dict[str, str]:
-    """The variables that change measurements, of this process."""
+    """Returns this process's values of the variables that affect measurements."""
     return {name: os.environ[name] for name in RECORDED_VARIABLES if name in os.environ}
 
 
 def code_version() -> str:
-    """trainmark's version, with the git commit when it runs from a checkout."""
+    """Returns trainmark's version, with the git commit in a checkout."""
     root = Path(__file__).resolve().parents[3]
     if not (root / ".git").exists():
         return trainmark.__version__

@@ -1,4 +1,4 @@
-"""Storage: space checked and kept back, a node's own folder, and files of other nodes that NFS shows late."""
+"""Storage: free and reserved space, node-local folders, and stale NFS caches."""
 
 import ctypes
 import errno
@@ -25,27 +25,26 @@ def check_space(
     needed_bytes: int,
     *,
     what: str = "this run writes about",
-    instead: str = "or choose another place with --runs-dir",
+    instead: str = "or choose another --runs-dir",
 ) -> None:
-    """Raises, before anything is written, if the file system has less room than is needed."""
+    """Raises if the file system has less free space than needed."""
     existing = next(path for path in (folder, *folder.resolve().parents) if path.exists())
     total, _, free = shutil.disk_usage(existing)
     if total == 0:  # /proc, /sys
-        raise ConfigError(f"{folder} cannot hold files: {existing} has no storage behind it. Name another folder.")
+        raise ConfigError(f"{folder} cannot hold files: {existing} is a pseudo file system. Name another folder.")
     if free < needed_bytes:
         raise StorageError(
-            f"{folder} has {show_bytes(free)} free, but {what} {show_bytes(needed_bytes)}. "
-            f"Free some space there, {instead}."
+            f"{folder} has {show_bytes(free)} free, but {what} {show_bytes(needed_bytes)}. Free some space, {instead}."
         )
 
 
 def no_space(folder: Path) -> StorageError:
-    """The error for a run whose folder can take no more."""
-    return StorageError(f"No space is left in {folder}. Free some, then go on with: trainmark resume {folder}")
+    """Returns the error for a run whose disk is full."""
+    return StorageError(f"No space left in {folder}. Free some, then go on with: trainmark resume {folder}")
 
 
 def flush_file_system(folder: Path) -> None:
-    """All files of the folder are on disk, by one call for the whole file system: an fsync each takes milliseconds."""
+    """Flushes the folder's file system to disk in one call: an fsync per file takes milliseconds each."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         if ctypes.CDLL(None, use_errno=True).syncfs(descriptor) != 0:
@@ -56,13 +55,13 @@ def flush_file_system(folder: Path) -> None:
 
 
 def keep_reserve(path: Path) -> None:
-    """A file of real bytes that can be given up when the disk is full (zeros might be stored as a hole)."""
-    if not path.exists() or path.stat().st_size < RESERVE_BYTES:  # shorter: a full disk has cut it
+    """Reserves disk space to be released when the disk is full, as random bytes: zeros might become a sparse file."""
+    if not path.exists() or path.stat().st_size < RESERVE_BYTES:  # shorter: truncated on a full disk
         path.write_bytes(os.urandom(RESERVE_BYTES))
 
 
 def write_from_reserve(reserve: Path, write: Callable[[], None]) -> None:
-    """`write` is done; on a full disk it is done in the space that was kept back."""
+    """Calls `write`; on a full disk releases the reserve and retries."""
     try:
         write()
     except OSError as error:
@@ -73,7 +72,7 @@ def write_from_reserve(reserve: Path, write: Callable[[], None]) -> None:
 
 
 def is_disk_full(error: BaseException) -> bool:
-    """Whether an error, or what caused it, says that a file system or a quota is full."""
+    """Whether an error or one of its causes is a full disk or quota."""
     seen: BaseException | None = error
     while seen is not None:
         if isinstance(seen, OSError) and seen.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -82,74 +81,74 @@ def is_disk_full(error: BaseException) -> bool:
     return False
 
 
-class _WrongPlaceError(Exception):
+class _UnusableFolderError(Exception):
     """Why a folder cannot be used."""
 
 
-def own_folder(
+def user_staging_folder(
     local_storage: str,
     *,
-    told_by: str = "groups.local_storage",
+    setting: str = "groups.local_storage",
     instead: str = "Correct it in the site file, or choose --set launch.stage=none",
 ) -> Path:
-    """The folder on this node's own storage that holds what this user has staged; it is made if it is not there."""
+    """Returns this user's staging folder on node-local storage, created if missing."""
     try:
-        return _own_folder(_expanded(local_storage))
-    except _WrongPlaceError as error:
-        where = f"{told_by} is '{local_storage}', but on {socket.gethostname()} {error}"
+        return _create_private(_expanded(local_storage))
+    except _UnusableFolderError as error:
+        where = f"{setting} is '{local_storage}', but on {socket.gethostname()} {error}"
         raise StorageError(f"{where}. {instead}.") from error
 
 
-def _own_folder(root: Path) -> Path:
-    # Its owner's alone: in a folder that all may write, such as /tmp, another user's data could have its name.
+def _create_private(root: Path) -> Path:
+    # Private to its owner: in a world-writable folder such as /tmp another user could have created it.
     folder = root / f"trainmark-{os.geteuid()}"
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
         found = folder.lstat()
     except OSError as error:
-        raise _WrongPlaceError(f"{folder} cannot be made: {(error.strerror or str(error)).lower()}") from error
+        raise _UnusableFolderError(f"{folder} cannot be created: {(error.strerror or str(error)).lower()}") from error
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
-        raise _WrongPlaceError(f"{folder} is not a folder of this user")
+        raise _UnusableFolderError(f"{folder} is not a folder owned by this user")
     return folder
 
 
 def _expanded(local_storage: str) -> Path:
     text = os.path.expandvars(local_storage)
     if unset := re.search(r"\$\{?(\w+)", text):
-        raise _WrongPlaceError(f"the variable {unset[1]} is not set")
+        raise _UnusableFolderError(f"the variable {unset[1]} is not set")
     path = Path(text).expanduser()
     if not path.is_absolute():
-        raise _WrongPlaceError(f"'{path}' is not a path from the root")
+        raise _UnusableFolderError(f"'{path}' is not an absolute path")
     if not path.is_dir():
-        raise _WrongPlaceError(f"there is no folder {path}")  # making it could fill the disk below a mount point
+        raise _UnusableFolderError(f"{path} does not exist")  # creating it could fill the disk under a mount point
     return path
 
 
 T = TypeVar("T")
 
-DELAY_S = 6.0  # until what one node wrote can be seen by the others
-LOOK_EVERY_S = 0.5
+NFS_CACHE_S = 6.0  # until files written by one node are visible to the others
+REFRESH_EVERY_S = 0.5
 
 
 def refresh_nfs_cache(folder: Path) -> None:
-    """What others have written into the folder can be seen here."""
-    with suppress(OSError):  # it may be full, or not there yet; then time must do
+    """Makes files that other nodes wrote into the folder visible, by changing the folder."""
+    with suppress(OSError):  # full or missing: then the cache has to expire
         descriptor, name = tempfile.mkstemp(dir=folder, prefix=".look.")
         os.close(descriptor)
         Path(name).unlink()
 
 
-def read_when_visible(read: Callable[[], T], folder: Path, patience_s: float = DELAY_S, poll_s: float = 0.05) -> T:
-    """What `read` finds in the folder, once it can be read; after all patience, the reader's own error."""
-    begun = looked = time.monotonic()
+def read_when_visible(read: Callable[[], T], folder: Path, timeout_s: float = NFS_CACHE_S, poll_s: float = 0.05) -> T:
+    """Retries `read` until it succeeds; raises its error after the timeout."""
+    started = refreshed = time.monotonic()
     while True:
         try:
             return read()
         except (OSError, ValueError):
             now = time.monotonic()
-            if now - begun > patience_s:
+            if now - started > timeout_s:
                 raise
-        if now - looked > LOOK_EVERY_S:
+        if now - refreshed > REFRESH_EVERY_S:
             refresh_nfs_cache(folder)
-            looked = now
+            refreshed = now
         time.sleep(poll_s)

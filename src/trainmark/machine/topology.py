@@ -1,4 +1,4 @@
-"""The cores this process may use, by NUMA domain; pinning a rank to its cores and checking that it runs there."""
+"""CPU topology: usable cores by NUMA domain, pinning a rank, and verifying its affinity."""
 
 import os
 import platform
@@ -14,7 +14,7 @@ SYSTEM = Path("/sys/devices/system")
 
 @dataclass(frozen=True)
 class Topology:
-    """The usable part of a machine."""
+    """What this process may use of a machine."""
 
     numa_domains: tuple[tuple[int, ...], ...]
     logical_cpus: int
@@ -23,12 +23,12 @@ class Topology:
 
     @property
     def cores(self) -> tuple[int, ...]:
-        """All usable physical cores."""
+        """Usable physical cores."""
         return tuple(core for domain in self.numa_domains for core in domain)
 
 
 def read_topology(system: Path = SYSTEM, allowed: set[int] | None = None) -> Topology:
-    """The topology below `system` (sysfs), limited to the CPUs this process is `allowed` to use."""
+    """Reads the topology from sysfs, restricted to the CPUs this process is `allowed` to use."""
     usable = os.sched_getaffinity(0) if allowed is None else allowed
     cores = _one_thread_per_core(system, usable)
     domains = [
@@ -67,7 +67,7 @@ def _memory_bytes() -> int:
 
 
 def instruction_sets() -> list[str]:
-    """The vector instruction sets that matter for training, as the kernel names them."""
+    """Returns the CPU's vector instruction sets that matter for training, by their kernel names."""
     wanted = (
         "avx2",
         "avx512f",
@@ -92,24 +92,24 @@ def instruction_sets() -> list[str]:
 
 
 def pin_to(cores: tuple[int, ...]) -> None:
-    """This process, and all threads it starts from now on, may run on `cores` alone."""
+    """Pins this process and the threads it starts to `cores`."""
     try:
         os.sched_setaffinity(0, cores)
     except OSError as error:
         allowed = show_cores(tuple(os.sched_getaffinity(0)))
         raise PlanError(
             f"Cannot run on cores {show_cores(cores)}: this process may use {allowed} ({error.strerror}). "
-            "Plan with the cores of this job, or ask the scheduler for more."
+            "Plan with the cores of this job, or request more from the scheduler."
         ) from error
 
 
 def check_affinity(cores: tuple[int, ...], threads: int, threads_running: int) -> Affinity:
-    """What was asked, what is so, and whether they agree: the cores that any thread may use, and the thread count."""
+    """Compares requested and actual affinity of all threads, and the thread count."""
     allowed = set(os.sched_getaffinity(0))
     for task in Path("/proc/self/task").iterdir():
         try:
             allowed |= os.sched_getaffinity(int(task.name))
-        except ProcessLookupError:  # a thread that ended while we looked
+        except ProcessLookupError:  # the thread has exited
             continue
     return Affinity(
         cores_asked=show_cores(cores),

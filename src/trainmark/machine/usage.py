@@ -1,4 +1,4 @@
-"""UsageMeter: what a member uses of its node, between two readings: cores, memory, network and accelerators."""
+"""UsageMeter: a member's use of its node between two readings: cores, memory, network and accelerators."""
 
 import os
 import time
@@ -27,7 +27,7 @@ NO_ACCELERATOR = "the member has no accelerator on this node"
 
 @dataclass(frozen=True)
 class Watched:
-    """What of a node a member has: cores, the processes of its ranks, accelerators by their UUIDs."""
+    """A member's resources on a node: cores, rank processes, accelerator UUIDs."""
 
     cores: tuple[int, ...]
     pids: tuple[int, ...]
@@ -35,7 +35,7 @@ class Watched:
 
 
 class Counts(NamedTuple):
-    """What the kernel has counted at one moment; None where it could not be read."""
+    """One reading of the kernel's counters; None where unavailable."""
 
     at_s: float
     cores: dict[int, CpuTimes] | None
@@ -44,7 +44,7 @@ class Counts(NamedTuple):
 
 
 class UsageMeter:
-    """Reads without ever raising: what cannot be read is null, and the reason stands beside it."""
+    """Reads without raising: unavailable figures are null, with the reason beside them."""
 
     def __init__(self, watched: Watched) -> None:
         self._watched = watched
@@ -59,7 +59,7 @@ class UsageMeter:
         self._counts = self._count()
 
     def read(self) -> Usage:
-        """What was used since the last reading; what nobody watches is left out."""
+        """Returns the usage since the last reading, without accelerators if there are none."""
         began_s = time.thread_time()
         self._reasons = {}
         before, self._counts = self._counts, self._count()
@@ -94,7 +94,7 @@ class UsageMeter:
     def _attempt(self, name: str, read: Callable[[], T]) -> T | None:
         try:
             return read()
-        except Exception as error:  # noqa: BLE001  whatever a driver or a kernel says must not end a training
+        except Exception as error:  # noqa: BLE001  no driver or kernel error may stop training
             self._reasons[name] = f"{type(error).__name__}: {error}"
             return None
 
@@ -107,7 +107,7 @@ class UsageMeter:
     def _moved(
         self, before: dict[str, NetworkBytes] | None, after: dict[str, NetworkBytes] | None
     ) -> tuple[dict[str, MovedBytes] | None, int | None]:
-        """Bytes through each interface that leaves the node, and those that stay on it."""
+        """Returns bytes per external interface, and through loopback."""
         if before is None or after is None:
             return None, None
         moved = moved_between(before, after)
@@ -116,7 +116,7 @@ class UsageMeter:
 
 
 def _read_ranks(pids: tuple[int, ...]) -> ProcessUsage:
-    """What the ranks use; an error if one of them cannot be seen: the others alone would be a wrong sum."""
+    """Returns the usage of all ranks; raises if one is not visible, since the sum would be wrong."""
     hidden = [pid for pid in pids if not os.path.exists(f"{PROC}/{pid}")]  # noqa: PTH110  as in process_usage
     if hidden:
         raise ProcessLookupError(f"{PROC} does not show {len(hidden)} of the member's {len(pids)} rank(s) here")
@@ -124,9 +124,9 @@ def _read_ranks(pids: tuple[int, ...]) -> ProcessUsage:
 
 
 def _used(before: ProcessUsage | None, after: ProcessUsage | None) -> ProcessUse | None:
-    """Processor time since `before`; memory and number of processes now."""
+    """CPU time since `before`; current memory and number of processes."""
     if before is None or after is None:
         return None
-    # A process that ends without being waited for takes its time with it.
+    # A process that exits without being reaped takes its time with it.
     cpu_s = round(max(0.0, after.cpu_s - before.cpu_s), 3)
     return ProcessUse(cpu_s=cpu_s, resident_bytes=after.resident_bytes, processes=after.processes)

@@ -42,9 +42,9 @@ def fill_defaults(choices: RunChoices, scale: Scale, site: Site) -> RunConfig:
     )
 
 
-def default_allocator(site: Site) -> Literal["tcmalloc", "keep"]:
-    """tcmalloc where the nodes have it; else glibc, set to keep what is freed. With accelerators it hardly matters."""
-    return "tcmalloc" if "tcmalloc" in site.allocators and not site.has_accelerators else "keep"
+def default_allocator(site: Site) -> Literal["tcmalloc", "glibc-tuned"]:
+    """Returns tcmalloc if the nodes have it, else tuned glibc; with accelerators the choice hardly matters."""
+    return "tcmalloc" if "tcmalloc" in site.allocators and not site.has_accelerators else "glibc-tuned"
 
 
 def default_loader_workers(site: Site) -> int:

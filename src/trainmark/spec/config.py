@@ -28,7 +28,11 @@ Count = Annotated[int, Field(ge=1, le=1_000_000)]
 ReaderCount = Annotated[int, Field(ge=0)]
 Compiler = Literal["none", "inductor", "torchscript"]
 MemoryFormat = Literal["channels-last", "contiguous", "onednn"]
-Allocator = Literal["keep", "system", "tcmalloc", "jemalloc"]
+OLD_ALLOCATORS = {"keep": "glibc-tuned"}  # name in earlier versions → name
+Allocator = Annotated[
+    Literal["glibc-tuned", "system", "tcmalloc", "jemalloc"],
+    BeforeValidator(lambda name: OLD_ALLOCATORS.get(name, name) if isinstance(name, str) else name),
+]
 
 
 class Section(BaseModel):
@@ -190,7 +194,7 @@ class LaunchChoices(StrictSection):
         "none", description="how OpenMP places a worker's threads on its cores"
     )
     allocator: Allocator | None = Field(
-        None, description="keep: glibc keeps freed memory (fewer page faults); system: leave it; default: the fastest"
+        None, description="glibc-tuned: keeps freed memory (fewer page faults); system: as it is; default: the fastest"
     )
     loader_workers: ReaderCount | None = Field(
         None, description="processes per worker that read ahead; 0: it reads itself; default: by its cores"
@@ -227,7 +231,7 @@ class LaunchChoices(StrictSection):
 class LaunchConfig(LaunchChoices):
     """Nothing open; defaults as those of TorchConfig."""
 
-    allocator: Allocator = "keep"
+    allocator: Allocator = "glibc-tuned"
     loader_workers: ReaderCount = 0
 
 

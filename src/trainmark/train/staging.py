@@ -9,7 +9,7 @@ from typing import Any
 from trainmark.data.split import StoredSplit
 from trainmark.data.staging.duplicator import Staged, StagedSplit, find_pack, stage
 from trainmark.data.staging.pack import Selection
-from trainmark.machine.storage import own_folder, read_when_visible
+from trainmark.machine.storage import read_when_visible, user_staging_folder
 from trainmark.spec.errors import StorageError
 from trainmark.spec.events import StagingStart, StagingStop
 from trainmark.spec.files import read_json, write_json
@@ -39,12 +39,12 @@ def stage_on_node(
         _wait_for_all_nodes(record, attempt)
     else:
         _wait_for_all_nodes(record, attempt)
-        pack = find_pack(wanted, own_folder(where))
+        pack = find_pack(wanted, user_staging_folder(where))
     return StagedSplit(split, pack)
 
 
 def _stage(split: StoredSplit, wanted: Selection, where: str, log: EventLog) -> Staged:
-    storage = own_folder(where)
+    storage = user_staging_folder(where)
     log.write(StagingStart(samples=wanted.num_needed, of_samples=len(wanted.needed), folder=str(storage)))
     began_s = time.perf_counter()
     staged = stage(split, wanted, storage)

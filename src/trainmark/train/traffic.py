@@ -1,6 +1,6 @@
 """Traffic: the bytes that a rank sends while it trains, within its node and to others, as the kernel counts them."""
 
-from trainmark.machine.network import SentBytes, own_addresses, tcp_bytes_sent_by_reach
+from trainmark.machine.network import SentBytes, node_addresses, tcp_bytes_sent_by_locality
 from trainmark.spec.events import EpochFacts
 
 NOT_COUNTED = "this kernel does not count the bytes of a socket"
@@ -11,7 +11,7 @@ class Traffic:
 
     def __init__(self, why_unseen: str | None) -> None:
         self._reason = why_unseen
-        self._own = frozenset[str]() if self._reason else own_addresses()
+        self._own = frozenset[str]() if self._reason else node_addresses()
         self._begin: SentBytes | None = None
         self._sent = SentBytes(0, 0)
 
@@ -40,7 +40,7 @@ class Traffic:
     def _count(self) -> SentBytes | None:
         if self._reason:
             return None
-        count = tcp_bytes_sent_by_reach(self._own)
+        count = tcp_bytes_sent_by_locality(self._own)
         if count is None:
             self._reason = NOT_COUNTED
         return count

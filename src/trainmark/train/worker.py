@@ -10,8 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
-from trainmark.machine.instructions import keep_compiled_code_apart, keep_off_broken_amx
-from trainmark.machine.processes import end_with_input, end_with_parent, watch_parent
+from trainmark.machine.instructions import avoid_broken_amx, separate_inductor_caches
+from trainmark.machine.processes import exit_after_parent, exit_with_parent, exit_with_stdin
 from trainmark.machine.storage import is_disk_full, read_when_visible
 from trainmark.spec.errors import StorageError, TrainmarkError
 from trainmark.spec.events import Failed, Finished
@@ -32,9 +32,9 @@ def main(argv: list[str] | None = None) -> None:
     arguments = _parse(argv)
     if arguments.supervised_by is not None:
         # Orphans would go on using cores that the next measurement believes to be free.
-        end_with_parent(arguments.supervised_by, signal.SIGKILL)
+        exit_with_parent(arguments.supervised_by, signal.SIGKILL)
     if arguments.end_with_input:
-        end_with_input()
+        exit_with_stdin()
     faulthandler.register(signal.SIGUSR1)  # where does it hang? The stacks of all threads go to the rank's log
     signal.signal(signal.SIGTERM, _on_sigterm)
     request = EndRequest()
@@ -51,9 +51,9 @@ def main(argv: list[str] | None = None) -> None:
         log = EventLog(attempt.rank_events(rank.rank))
         rank = take_place(rank, record, told_by=arguments.rank)  # before torch is imported: threads inherit the cores
         if arguments.rank == "mpi":
-            watch_parent()
-        keep_off_broken_amx()
-        keep_compiled_code_apart()
+            exit_after_parent()
+        avoid_broken_amx()
+        separate_inductor_caches()
         from trainmark.train.engine import RankContext
         from trainmark.train.member import train_member
 

@@ -1,1 +1,1 @@
-"""The metrics, one file each: UNIT, BETTER and a pure `compute(measured)`. Named in spec/registries.py."""
+"""The metrics, by subject: rows with a pure `compute(measured)`, registered in spec/registries.py."""

@@ -1,4 +1,4 @@
-"""The ceiling of the cores or accelerators in use, which of its rounds others disturbed, and training's share of it."""
+"""The compute ceiling of the cores or accelerators in use, without disturbed rounds, and training's share of it."""
 
 import statistics
 from collections import Counter, defaultdict
@@ -15,18 +15,18 @@ from trainmark.spec.result import Metric
 from trainmark.spec.units import show_value
 
 REPORT = "one of the two figures is wrong, please report it"
-FEWEST_ROUNDS = 6  # of which the median and the fastest bound what the cores can do: single slow rounds do not count
-# Cores' worth of others' work that make a ceiling doubtful: kernels wait for the slowest core, so one burdened core is
-# enough. On quiet cores up to 0.08 of one and 0.28 of 16 were seen; a busy process on one of them takes 0.5 or more.
-MOST_OF_ONE_CORE = 0.2
-MOST_OF_EACH_CORE = 0.02
-SEEN = 0.25  # of a measurement's rounds: fewer disturbed ones are left out without a warning
-SHARED = "workers share cores, so the kernel's counts do not tell them from others"
+FEWEST_ROUNDS = 6  # for an interval from the median to the fastest round, robust against single slow rounds
+# Load by other processes, in cores, that invalidates a round: kernels wait for the slowest core, so one loaded core is
+# enough. Quiet cores showed up to 0.08 on one and 0.28 on 16; a busy process on one of them takes 0.5 or more.
+MAX_OF_ONE_CORE = 0.2
+MAX_PER_CORE = 0.02
+WARNED_SHARE = 0.25  # of a measurement's rounds: fewer disturbed ones are left out without a warning
+SHARED = "workers share cores, so the kernel's counters cannot separate their load"
 UNPINNED = "the rank did not run on its own cores alone"
 
 
 class Round(NamedTuple):
-    """What the winning kernel reached, and how many cores' worth of work others did meanwhile (None: not watched)."""
+    """FLOP/s of the fastest kernel, and the load by other processes in cores (None: unknown)."""
 
     flops: float
     others_cores: float | None
@@ -45,17 +45,17 @@ class Measurement(NamedTuple):
 
     @property
     def is_disturbed(self) -> bool:
-        """Whether others were there for a good part of it, and not in a short burst alone."""
-        return sum(each.is_disturbed for each in self.rounds) > SEEN * len(self.rounds)
+        """Whether other processes ran in more than a few rounds."""
+        return sum(each.is_disturbed for each in self.rounds) > WARNED_SHARE * len(self.rounds)
 
     @property
     def most_of_others(self) -> float:
-        """The cores' worth of others' work in the worst round."""
+        """Load by other processes in the worst round, in cores."""
         return max((each.others_cores or 0.0 for each in self.rounds), default=0.0)
 
 
 def read_measurements(measured: Measured) -> dict[tuple[int, int], list[Measurement]]:
-    """The measurements of every rank of every lane, by lane and rank; a lane has several members one after another."""
+    """Returns the measurements by lane and rank, over all members of a lane."""
     found: dict[tuple[int, int], list[Measurement]] = defaultdict(list)
     cores = cores_in_use(measured.plan)
     shared = SHARED if len(cores) > len(set(cores)) else None
@@ -68,14 +68,14 @@ def read_measurements(measured: Measured) -> dict[tuple[int, int], list[Measurem
 
 
 def cores_in_use(plan: Plan) -> list[tuple[str, int]]:
-    """Node and number of the cores of all workers that run at the same time; shared ones stand there several times."""
+    """Returns node and number of the cores of all concurrent workers; shared cores are repeated."""
     return [(rank.node, core) for job in plan.first_jobs for rank in job.ranks for core in rank.cores]
 
 
 def _unwatched(member: Member, rank: int, event: Ceiling) -> str | None:
-    """Why nothing is known of others' load; events of earlier versions say nothing of it."""
+    """Returns why load by other processes is unknown; None if it is known."""
     if event.rounds is None:
-        return "the events are older than this check"
+        return "recorded by a version without this check"
     started = member.one(RankStarted, rank)
     if started is not None and not started.affinity.verified:
         return UNPINNED
@@ -94,15 +94,15 @@ def _measurement(member: Member, rank: int, event: Ceiling, unwatched: str | Non
 
 
 def _judge(one: CeilingRound, whole_s: tuple[float, float], num_cores: int, tick_s: float) -> Round:
-    """A round by its own load, or by that of the whole measurement where clock ticks are too coarse for a round."""
+    """Judges a round by its load, or by that of the whole measurement if clock ticks are too coarse for a round."""
     limit, least_s = most_of_others(num_cores), resolution_s(num_cores, tick_s)
     over_s, others_s = (one.over_s, one.others_s or 0.0) if limit * one.over_s >= least_s else whole_s
     return Round(one.flops, others_s / over_s, others_s > max(limit * over_s, least_s))
 
 
 def most_of_others(num_cores: int) -> float:
-    """The cores' worth of others' work up to which a round counts."""
-    return MOST_OF_ONE_CORE + MOST_OF_EACH_CORE * num_cores
+    """Returns the load by other processes, in cores, up to which a round counts."""
+    return MAX_OF_ONE_CORE + MAX_PER_CORE * num_cores
 
 
 def _ceiling(measured: Measured, steady: Metric) -> Figure | str:
@@ -117,7 +117,7 @@ def _ceiling(measured: Measured, steady: Metric) -> Figure | str:
     if disturbed:
         return _why_disturbed(found[disturbed[0]])
     most, usual = (sum(of(flops) for flops in trusted.values()) for of in (max, statistics.median))
-    if measured.finished and all(each.epochs for each in measured.finished):  # then there is a speed to compare with
+    if measured.finished and all(each.epochs for each in measured.finished):  # then FLOPS are known
         if steady.value is None:
             return steady.reason or ""
         if steady.value > most:
@@ -132,7 +132,7 @@ def _ceiling(measured: Measured, steady: Metric) -> Figure | str:
 
 
 def _trusted(measurements: list[Measurement]) -> list[float]:
-    """FLOP/s of the rounds that were not disturbed."""
+    """Returns FLOP/s of the undisturbed rounds."""
     return [each.flops for one in measurements for each in one.rounds if not each.is_disturbed]
 
 
@@ -159,7 +159,7 @@ def _detail(measured: Measured, measurements: list[Measurement]) -> dict[str, An
         "rounds_left_out": sum(each.is_disturbed for one in measurements for each in one.rounds),
         "others_cores_most": max(each.most_of_others for each in measurements),
         "unwatched": unwatched,
-        **({} if unwatched is None else {"note": f"load by others was not watched: {unwatched}"}),
+        **({} if unwatched is None else {"note": f"load by other processes is unknown: {unwatched}"}),
     }
 
 
@@ -173,7 +173,7 @@ CEILING = MetricRow(
     "FLOP/s",
     "neither",
     "ceiling (measured)",
-    description="What the cores or accelerators in use can do: the best of several kernels, before and after training.",
+    description="Ceiling of the cores or accelerators in use: best of several kernels, before and after training.",
     compute=_ceiling,
     builds_on=("flops_steady",),
     note=_note_on_kernel,
@@ -199,7 +199,7 @@ SHARE = MetricRow(
     "share",
     "higher",
     "share of ceiling",
-    description="The share of what the machine can do that settled training reached: steady FLOPS over the ceiling.",
+    description="FLOPS in steady state as a share of the measured ceiling.",
     compute=_share,
     needs="epochs",
     builds_on=("flops_steady", "ceiling_flops"),

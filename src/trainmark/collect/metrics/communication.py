@@ -1,4 +1,4 @@
-"""What workers of a member send each other, and how long they wait for each other."""
+"""Communication between a member's workers: bytes, waiting, pipeline bubble, staleness."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -12,27 +12,27 @@ from trainmark.spec.layout import SPLITTING
 from trainmark.spec.metrics import Figure, MetricRow
 
 ONE_WORKER = "not applicable: one worker"
-UNSEEN_BYTES = "the workers' bytes do not pass through readable TCP sockets"
+UNSEEN_BYTES = "the workers do not communicate over TCP sockets that can be counted"
 BYTES_NOT_SPLIT = "recorded by a version that did not split bytes into intra- and inter-node traffic"
-NOT_SEPARATED = "waiting cannot be separated from computing"
+NOT_SEPARATED = "waiting cannot be separated from computation"
 
-Sent = Callable[[EpochStop], int | None]  # some of the bytes that a worker sent in an epoch
+Sent = Callable[[EpochStop], int | None]  # bytes of one kind that a worker sent in an epoch
 
 
 def _epochs_of(measured: Measured) -> list[EpochStop]:
-    """The epochs of all workers of all members."""
+    """Returns the epochs of all workers of all members."""
     return [stop for member in measured.finished for stop in member.of_all_ranks(EpochStop)]
 
 
 def _no_exchange(measured: Measured) -> str | None:
-    """Why workers do not communicate; None where they do."""
+    """Returns why workers do not communicate; None if they do."""
     if not measured.finished:
         return NO_MEMBER
     return ONE_WORKER if measured.plan.workers_per_member == 1 else None
 
 
 def _no_bytes(measured: Measured, sent: Sent) -> str | None:
-    """Why a count of bytes is missing in some epoch of some worker; None where all have it."""
+    """Returns why a byte count is missing in an epoch of a worker; None if all have it."""
     for stop in _epochs_of(measured):
         if stop.sent_bytes is None:
             return stop.sent_reason or UNSEEN_BYTES
@@ -58,7 +58,7 @@ SHARE = MetricRow(
     "share",
     "lower",
     "waiting for other workers",
-    description="The share of training time by which communication among workers lengthened the steps.",
+    description="The share of training time by which communication between workers lengthened the steps.",
     compute=_share,
     needs="epochs",
     only_if_there=True,
@@ -90,8 +90,8 @@ BYTES_PER_STEP = MetricRow(
     "communication_bytes_per_step",
     "B",
     "lower",
-    "sent by a worker per step",
-    description="The bytes that one worker sends to the others in one step, as the kernel counted them.",
+    "sent per worker and step",
+    description="The bytes that one worker sends to the others per step, from the kernel's counters.",
     compute=_bytes_per_step,
     needs="epochs",
     only_if_there=True,
@@ -99,7 +99,7 @@ BYTES_PER_STEP = MetricRow(
 
 
 class Exchange(NamedTuple):
-    """What one member sent, its workers added up."""
+    """Bytes sent by one member, over all workers."""
 
     member: int
     bytes_per_step: float
@@ -107,7 +107,7 @@ class Exchange(NamedTuple):
 
 
 def _bandwidth(measured: Measured, sent: Sent) -> Figure | str:
-    """The metric of these bytes of every worker's epochs."""
+    """Computes the bandwidth of these bytes."""
     if reason := _no_exchange(measured) or _no_bytes(measured, sent):
         return reason
     found = [_exchange_of(member, sent) for member in measured.finished]
@@ -135,7 +135,7 @@ INTRA_NODE = MetricRow(
     "B/s",
     "neither",
     "intra-node traffic",
-    description="The bytes per second of training that a member's workers send to others of their own node.",
+    description="The bytes per second of training that a member's workers send within their node.",
     compute=lambda measured: _bandwidth(measured, lambda stop: stop.sent_intra_node_bytes),
     needs="epochs",
     only_if_there=True,
@@ -169,7 +169,7 @@ BUBBLE = MetricRow(
     "share",
     "lower",
     "pipeline bubble",
-    description="The share of training time in which a pipeline's workers had nothing to compute.",
+    description="The share of training time in which a pipeline's workers were idle.",
     compute=_bubble,
     needs="epochs",
     only_if_there=True,
@@ -181,7 +181,7 @@ def _staleness(measured: Measured) -> Figure | str:
         return NO_MEMBER
     found = [value for stop in _epochs_of(measured) for value in stop.staleness]
     if not found:
-        return f"train.communication={measured.config.train.communication} has no server whose weights could be ahead"
+        return f"train.communication={measured.config.train.communication} has no parameter server"
     staleness = np.array(found, dtype=np.float64)
     interval = mean_interval(staleness, least=0.0)
     return Figure(float(staleness.mean()), interval, len(staleness), {"most": int(staleness.max())})
@@ -192,7 +192,7 @@ STALENESS = MetricRow(
     "steps",
     "lower",
     "staleness of gradients",
-    description="How many updates a parameter server's weights were ahead of those that a gradient was computed from.",
+    description="Updates of a parameter server's weights between reading them and applying the gradient.",
     compute=_staleness,
     needs="epochs",
     only_if_there=True,

@@ -18,17 +18,17 @@ NEGLIGIBLE = 0.05  # of the training time
 
 
 def flops_score(flop_per_sample: float, samples: float, seconds: float) -> float:
-    """Eq. 6 over any number of epochs: all samples' training FLOPs over the time they took."""
+    """Eq. 6 over any number of epochs: training FLOPs of all samples over the time."""
     return flop_per_sample * samples / seconds
 
 
 def quality_coefficient(quality: float, target: float, exponent: float) -> float:
-    """Eq. 8: (achieved / target)^n; above 1 it rewards, below 1 it punishes."""
+    """Eq. 8: (achieved / target)^n; a bonus above 1, a penalty below."""
     return float((quality / target) ** exponent)
 
 
 def vflops_score(flops: float, quality: float, target: float, exponent: float) -> float:
-    """Eq. 7: FLOPS weighed by quality."""
+    """Eq. 7: FLOPS weighted by quality."""
     return flops * quality_coefficient(quality, target, exponent)
 
 
@@ -67,7 +67,7 @@ def _operators(count: SampleFlops, proposals: float) -> dict[str, float]:
 
 
 def _epoch_flops(measured: Measured, flop_per_sample: float) -> Samples:
-    """The ensemble's FLOPS in each epoch; their time-weighted mean is the metric's value."""
+    """Returns the ensemble's FLOPS per epoch; their time-weighted mean is the metric's value."""
     samples: dict[int, int] = defaultdict(int)
     seconds: dict[int, float] = defaultdict(float)
     for member in measured.finished:
@@ -120,37 +120,37 @@ def _flops_steady(measured: Measured, rate: Metric, whole: Metric) -> Figure | s
 
 
 class WarmUpCost(NamedTuple):
-    """The time of one member's training that settled steps would not have taken."""
+    """One member's training time beyond its steady-state steps."""
 
     training_s: float
-    warmup_s: float  # what the first steps took longer than settled ones
-    epoch_s: float  # of a settled epoch
-    between_steps_s: float  # of an epoch, in no step: every epoch pays for it
+    warmup_s: float  # excess of the first steps over steady-state ones
+    epoch_s: float  # of an epoch in steady state
+    between_steps_s: float  # per epoch, outside steps
 
     @property
     def epochs_until_negligible(self) -> int | None:
-        """Epochs after which settled steps make up 95 % of the training time; None: no number is enough."""
+        """Epochs after which steady-state steps are 95 % of the training time; None: never."""
         # (w + N·b) / (w + N·(e + b)) ≤ 5 %
         gain_s = NEGLIGIBLE * self.epoch_s - (1 - NEGLIGIBLE) * self.between_steps_s
         return math.ceil((1 - NEGLIGIBLE) * self.warmup_s / gain_s) if gain_s > 0 else None
 
 
 def _cost_of_warm_up(member: Member) -> WarmUpCost:
-    """From the durations of the member's steps and epochs."""
+    """Computes the cost from step and epoch durations."""
     training_s = sum(epoch.epoch_s for epoch in member.epochs)
-    warm_up, settled = member.step_s[: member.steady.warmup_steps], member.step_s[member.steady.warmup_steps :]
-    settled_s = float(settled.mean())
+    warm_up, steady = member.step_s[: member.steady.warmup_steps], member.step_s[member.steady.warmup_steps :]
+    steady_s = float(steady.mean())
     num_epochs = len(member.epochs)
     return WarmUpCost(
         training_s=training_s,
-        warmup_s=max(0.0, float(warm_up.sum()) - len(warm_up) * settled_s),
-        epoch_s=settled_s * len(member.step_s) / num_epochs,
+        warmup_s=max(0.0, float(warm_up.sum()) - len(warm_up) * steady_s),
+        epoch_s=steady_s * len(member.step_s) / num_epochs,
         between_steps_s=max(0.0, training_s - float(member.step_s.sum())) / num_epochs,
     )
 
 
 def _compared(measured: Measured, whole_share: float) -> dict[str, Any]:
-    """How far the FLOPS of the whole training are from these, and what makes the difference."""
+    """Compares with FLOPS of the whole training, and explains the difference."""
     costs = [_cost_of_warm_up(member) for member in measured.finished]
     longest = max(costs, key=lambda cost: cost.warmup_s)
     epochs = [cost.epochs_until_negligible for cost in costs]
@@ -168,10 +168,10 @@ FLOPS_STEADY = MetricRow(
     "flops_steady",
     "FLOP/s",
     "higher",
-    "FLOPS, settled steps",
+    "FLOPS, steady state",
     description="FLOPS of the ensemble in steady state: its throughput times the training FLOPs of a sample.",
     compute=_flops_steady,
-    needs="epochs",  # which tell the cost of warm-up
+    needs="epochs",  # for the cost of warm-up
     builds_on=("throughput_samples_per_s", "flops"),
     status="derived",
     of_each_member=True,
@@ -214,7 +214,7 @@ VFLOPS = MetricRow(
     "FLOP/s",
     "higher",
     "VFLOPS (Eq. 7)",
-    description="VFLOPS (Eq. 7 and 8): FLOPS weighed by the ensemble's quality against the target.",
+    description="VFLOPS (Eq. 7 and 8): FLOPS weighted by the ensemble's quality relative to the target.",
     compute=_vflops,
     needs="epochs and predictions",
     builds_on=("flops", "quality_ensemble"),

@@ -1,4 +1,4 @@
-"""The quality of members alone and of the ensemble, on held-out samples and out of bag."""
+"""Quality of members and of the ensemble, on held-out samples and out of bag."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -15,7 +15,7 @@ SYNTHETIC = "not applicable: synthetic data"
 
 
 def _range_of(measured: Measured) -> tuple[float, ...]:
-    """Between which values the workload's quality lies."""
+    """Returns the bounds of the workload's quality."""
     bounds: tuple[float, ...] = getattr(measured.quality, "RANGE", ())
     return bounds
 
@@ -25,7 +25,7 @@ def _interval(measured: Measured, combined: NDArray[Any], labels: NDArray[Any]) 
 
 
 def _qualities(measured: Measured) -> dict[int, float] | str:
-    """The finished members' own qualities."""
+    """Returns the quality of each finished member."""
     found = {member.job.member: q for member in measured.finished if (q := member.quality()) is not None}
     return found or (SYNTHETIC if measured.is_synthetic else NO_MEMBER)
 
@@ -44,7 +44,7 @@ MEMBER_MEAN = MetricRow(
     "",
     "higher",
     "quality, mean member",
-    description="The mean of the members' own qualities on held-out samples.",
+    description="The mean quality of the members on held-out samples.",
     compute=_member_mean,
     needs="evaluations",
 )
@@ -106,7 +106,7 @@ def _out_of_bag(measured: Measured) -> Figure | str:
     if not measured.config.evaluate.out_of_bag:
         return "not measured: evaluate.out_of_bag is false"
     if measured.config.ensemble.bootstrap == "none":
-        return "without a bootstrap every member sees every sample"
+        return "without a bootstrap every member is trained on every sample"
     names = ("oob_indices", "oob_predictions", "oob_labels")
     parts = [[arrays[name] for name in names] for arrays in (member.load_predictions() for member in measured.finished)]
     indices, predictions, labels = (np.concatenate(part) for part in zip(*parts, strict=True))
@@ -122,19 +122,19 @@ def _out_of_bag(measured: Measured) -> Figure | str:
 
 
 def _optimism(measured: Measured) -> dict[str, str]:
-    """What makes the figure optimistic, where the dataset says that its samples resemble their neighbours."""
+    """Returns a note if the dataset's neighbouring samples are similar, which makes out-of-bag quality optimistic."""
     alike = getattr(DATASETS.load(measured.config.dataset), "neighbours_are_alike", False)
-    return {"note": "optimistic: samples resemble their neighbours, which members have seen"} if alike else {}
+    return {"note": "optimistic: members were trained on similar neighbouring samples"} if alike else {}
 
 
 def combine_by_sample(
     combine: Callable[[Sequence[NDArray[Any]]], NDArray[Any]], indices: NDArray[np.int64], predictions: NDArray[Any]
 ) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """For each sample, by rising index: all predictions of it, combined, and the first row that has its index."""
+    """Combines all predictions of each sample, by ascending index; also returns its first row."""
     order = np.argsort(indices, kind="stable")
     _, starts, counts = np.unique(indices[order], return_index=True, return_counts=True)
     combined, places = [], []
-    # An ensemble's members are equal: samples with the same number of predictions are combined together.
+    # Samples with the same number of predictions are combined in one call.
     for count in np.unique(counts):
         having = np.flatnonzero(counts == count)
         combined.append(combine([predictions[order[starts[having] + nth]] for nth in range(count)]))
@@ -148,7 +148,7 @@ OUT_OF_BAG = MetricRow(
     "",
     "higher",
     "quality, out of bag",
-    description="The ensemble's quality on training samples, each predicted only by members that have not seen it.",
+    description="The ensemble's quality on training samples, each predicted only by members not trained on it.",
     compute=_out_of_bag,
     needs="predictions",
     keeps_samples=False,

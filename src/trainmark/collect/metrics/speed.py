@@ -1,16 +1,16 @@
-"""How fast members train, how long all of them take, and what of that time is no training."""
+"""Throughput, step and epoch times, time to train all members, and time not spent training."""
 
 import numpy as np
 
 from trainmark.collect.measured import NO_MEMBER, NOT_OVER, Measured
-from trainmark.collect.statistics import mean_interval, median_interval, pooled_rates, runs_of, summary
+from trainmark.collect.statistics import batches_of_steps, mean_interval, median_interval, pooled_rates, summary
 from trainmark.spec.events import RunStart, RunStop, StagingStop
 from trainmark.spec.layout import global_batch
 from trainmark.spec.metrics import Column, Figure, MetricRow
 from trainmark.spec.result import Metric
 from trainmark.spec.units import show_bytes, show_duration
 
-RUNS = 10  # of neighbouring steps, which are slow together: intervals are those of runs of steps, not of single ones
+BATCHES = 10  # of consecutive steps, whose times are correlated: intervals are over batches, not single steps
 
 
 def _throughput(measured: Measured) -> Figure | str:
@@ -19,9 +19,9 @@ def _throughput(measured: Measured) -> Figure | str:
     batch = global_batch(measured.config.train, measured.plan.workers_per_member)
     steady = [member.step_s[member.steady.warmup_steps :] for member in measured.finished]
     of_members = np.array([batch * len(step_s) / step_s.sum() for step_s in steady])
-    # All members' steps over all members' time, as Eq. 6 has it: a mean of rates would flatter slow members.
+    # All members' samples over all members' time, as in Eq. 6: a mean of rates would favour slow members.
     together = batch * sum(len(step_s) for step_s in steady) / sum(step_s.sum() for step_s in steady)
-    rates = pooled_rates(steady, batch, RUNS)
+    rates = pooled_rates(steady, batch, BATCHES)
     return Figure(
         value=measured.concurrency * float(together),
         ci95=mean_interval(measured.concurrency * rates, least=0.0),
@@ -54,7 +54,7 @@ def _step_time(measured: Measured) -> Figure | str:
         return NO_MEMBER
     steady = [member.step_s[member.steady.warmup_steps :] for member in measured.finished]
     samples = np.concatenate(steady)
-    medians = np.array([np.median(run) for step_s in steady for run in runs_of(step_s, RUNS)])
+    medians = np.array([np.median(run) for step_s in steady for run in batches_of_steps(step_s, BATCHES)])
     return Figure(
         value=float(np.median(samples)),
         ci95=median_interval(medians),
@@ -100,11 +100,11 @@ def _time_to_train_all(measured: Measured) -> Figure | str:
     again = [str(member.job.member) for member in measured.members if member.attempts > 1]
     if again:
         return (
-            f"member{'s' * (len(again) > 1)} {', '.join(again)} needed several attempts, whose timings are never mixed"
+            f"member{'s' * (len(again) > 1)} {', '.join(again)} needed several attempts, whose timings are not combined"
         )
     if not measured.is_over:
         return NOT_OVER
-    # The time that a failed member took counts as well: it kept its cores from others.
+    # The time of failed members counts as well: they occupied their cores.
     starts = [start.wall_s for member in measured.members if (start := member.one(RunStart))]
     stops = [stop.wall_s for member in measured.finished if (stop := member.one(RunStop))]
     failed = [member.last_event_s for member in measured.members if member.state == "failed"]
@@ -151,7 +151,7 @@ def _staging_time(measured: Measured) -> Figure | str:
         return NO_MEMBER
     stops = [stop for member in measured.finished for stop in member.of_all_ranks(StagingStop)]
     if not stops:
-        return f"nothing was staged: samples of {measured.config.dataset} are not read from disk one by one"
+        return f"nothing was staged: samples of {measured.config.dataset} are not read from disk individually"
     copied = [stop for stop in stops if not stop.reused]
     copied_bytes = sum(stop.bytes for stop in copied)
     detail = {
@@ -166,7 +166,7 @@ def _staging_time(measured: Measured) -> Figure | str:
 
 def _note_on_staging(metric: Metric) -> str:
     detail = metric.detail or {}
-    return f"{show_bytes(detail['copied_bytes'])} copied; packs found and used again: {detail['reused_packs']}"
+    return f"{show_bytes(detail['copied_bytes'])} copied; packs reused: {detail['reused_packs']}"
 
 
 STAGING_TIME = MetricRow(
@@ -174,9 +174,7 @@ STAGING_TIME = MetricRow(
     "s",
     "lower",
     "staging, before training",
-    description=(
-        "How long copying the members' samples to the nodes' own storage took, where it took longest; before training."
-    ),
+    description=("The longest time to copy a member's samples to node-local storage, before training."),
     compute=_staging_time,
     only_if_there=True,
     note=_note_on_staging,
@@ -187,7 +185,7 @@ def _data_wait(measured: Measured) -> Figure | str:
     if not measured.finished:
         return NO_MEMBER
     if any(rank.accelerator is not None for member in measured.finished for rank in member.job.ranks):
-        return "on an accelerator the host runs ahead, so its waiting is not the device's"
+        return "on an accelerator the host runs ahead of the device, so its waiting time is not the device's"
     waits = [member.wait_s[member.steady.warmup_steps :] for member in measured.finished]
     steps = [member.step_s[member.steady.warmup_steps :] for member in measured.finished]
     return Figure(float(sum(w.sum() for w in waits) / sum(s.sum() for s in steps)), n=sum(len(s) for s in steps))

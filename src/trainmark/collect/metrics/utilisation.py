@@ -1,4 +1,4 @@
-"""What members used of their nodes while they trained: cores, accelerators, network and memory."""
+"""Utilisation of the members' nodes during training: cores, accelerators, network and memory."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,15 +12,15 @@ from trainmark.spec.machine_events import AcceleratorUse, CpuUse, Memory, MovedB
 from trainmark.spec.metrics import Figure, MetricRow
 from trainmark.spec.units import parse_cores, show_value
 
-SWITCHED_OFF = "not measured: measure.usage_seconds is 0"
+DISABLED = "not measured: measure.usage_seconds is 0"
 
 Numbers = NDArray[np.float64]
-OfSample = Callable[[Usage], float | None]  # a figure of one sample; None where it does not tell
+OfSample = Callable[[Usage], float | None]  # a figure of one sample; None if unavailable
 
 
 @dataclass(frozen=True)
 class Average:
-    """A figure of one node of a member: its mean and its largest value while the member trained."""
+    """A figure of one of a member's nodes: mean and maximum during training."""
 
     member: Member
     usage: NodeUsage
@@ -30,29 +30,29 @@ class Average:
     samples: int
 
     def mean_of(self, figure: OfSample) -> float | None:
-        """The mean of another figure of the same node and time."""
+        """Returns the mean of another figure of the same node and time."""
         other = _over_training(self.member, self.usage, figure)
         return None if other is None else other.mean
 
     def entry(self, figures: dict[str, Any]) -> dict[str, Any]:
-        """How the node stands in a metric's detail."""
+        """Returns the node's entry in a metric's detail."""
         place = {"member": self.member.job.member, "node": self.usage.node}
         return {**place, **figures, "samples": self.samples, "series": self.usage.file}
 
 
 def _averages(measured: Measured, figure: OfSample, part: str) -> list[Average] | str:
-    """A figure of every node of every finished member; in its place the reason why one has none.
+    """Averages a figure on every node of every finished member; returns the reason if one has none.
 
-    `part` is the part of a sample that the figure is made of.
+    `part` is the part of a sample that the figure is from.
     """
     if not measured.finished:
         return NO_MEMBER
     if measured.config.measure.usage_seconds == 0:
-        return SWITCHED_OFF
+        return DISABLED
     found = []
     for member in measured.finished:
         if len(member.usage) < len(member.job.nodes):
-            return f"member {member.job.member} left no series of utilisation for each of its nodes"
+            return f"member {member.job.member} has no utilisation series for some of its nodes"
         for usage in member.usage:
             average = _over_training(member, usage, figure)
             if average is None:
@@ -62,18 +62,18 @@ def _averages(measured: Measured, figure: OfSample, part: str) -> list[Average] 
 
 
 def _mean_over(found: list[Average], weigh: Callable[[NodeUsage], float]) -> float:
-    """The mean over nodes, each weighed by its time and by how much of something it has."""
+    """Returns the mean over nodes, weighted by time and `weigh`."""
     weights = [each.seconds * weigh(each.usage) for each in found]
     return sum(each.mean * weight for each, weight in zip(found, weights, strict=True)) / sum(weights)
 
 
 def _over_training(member: Member, usage: NodeUsage, figure: OfSample) -> Average | None:
-    """Each sample is weighed by how much of it is inside an epoch, after warm-up if any is; None: none at all."""
+    """Averages samples weighted by their overlap with epochs, after warm-up if possible; None: no overlap."""
     figures = [(figure(sample), sample.wall_s - sample.over_s, sample.wall_s) for sample in usage.samples]
     known = np.array([each for each in figures if each[0] is not None], dtype=np.float64).reshape(-1, 3)
     spans = member.training_spans(usage.rank)
     weights = _overlaps(known[:, 1:], _without_first(spans, member.warmup_s))
-    if not (weights > 0).any():  # so short that there is hardly more than warm-up
+    if not (weights > 0).any():  # short run: hardly more than warm-up
         weights = _overlaps(known[:, 1:], spans)
     inside = weights > 0
     if not inside.any():
@@ -90,7 +90,7 @@ def _over_training(member: Member, usage: NodeUsage, figure: OfSample) -> Averag
 
 
 def _without_first(spans: list[tuple[float, float]], seconds: float) -> list[tuple[float, float]]:
-    """What is left of the spans, one after another, when their first `seconds` are cut off."""
+    """Returns the spans without their first `seconds` in total."""
     left = []
     for start, stop in spans:
         cut = min(seconds, stop - start)
@@ -101,7 +101,7 @@ def _without_first(spans: list[tuple[float, float]], seconds: float) -> list[tup
 
 
 def _overlaps(intervals: Numbers, spans: list[tuple[float, float]]) -> Numbers:
-    """The length of each interval that is inside one of the spans."""
+    """Returns the length of each interval inside the spans."""
     seconds = np.zeros(len(intervals))
     for start, stop in spans:
         seconds += np.clip(np.minimum(intervals[:, 1], stop) - np.maximum(intervals[:, 0], start), 0, None)
@@ -109,33 +109,34 @@ def _overlaps(intervals: Numbers, spans: list[tuple[float, float]]) -> Numbers:
 
 
 def _reason(member: Member, usage: NodeUsage, part: str) -> str:
-    told = [usage.start.unavailable, *(sample.unavailable for sample in usage.samples)]
-    reason = next((reasons[part] for reasons in told if part in reasons), None)
-    return reason or f"no sample of {part} of member {member.job.member} on {usage.node} falls into its training time"
+    recorded = [usage.start.unavailable, *(sample.unavailable for sample in usage.samples)]
+    reason = next((reasons[part] for reasons in recorded if part in reasons), None)
+    return reason or f"no sample of {part} of member {member.job.member} on {usage.node} is within its training time"
 
 
 def _figure_of(found: list[Average], value: float, figures: Callable[[Average], dict[str, Any]]) -> Figure:
-    """A figure with what stands beside it of each node."""
+    """Returns the figure with an entry per node in its detail."""
     detail = {"nodes": [each.entry(figures(each)) for each in found]}
     return Figure(value, n=sum(each.samples for each in found), detail=detail)
 
 
 def _cpu(measured: Measured) -> Figure | str:
-    own = _averages(measured, _own_cores, "processes")
-    if isinstance(own, str):
-        return own
-    value = sum(each.mean * each.seconds for each in own) / sum(each.seconds * _num_cores(each.usage) for each in own)
+    by_member = _averages(measured, _member_cores, "processes")
+    if isinstance(by_member, str):
+        return by_member
+    core_s = sum(each.seconds * _num_cores(each.usage) for each in by_member)
+    value = sum(each.mean * each.seconds for each in by_member) / core_s
     total = _averages(measured, _busy_share, "cpu")
     by_all = None if isinstance(total, str) else _mean_over(total, _num_cores)
-    others = "not known" if by_all is None else show_value(by_all, CPU.unit)
-    figure = _figure_of(own, value, _of_cores)
-    note = f"by the members' own processes; by all processes: {others}"
+    by_all_text = "unknown" if by_all is None else show_value(by_all, CPU.unit)
+    figure = _figure_of(by_member, value, _of_cores)
+    note = f"by the members' processes; by all processes: {by_all_text}"
     return figure._replace(detail={"own": value, "total": by_all, "note": note, **(figure.detail or {})})
 
 
 def _of_cores(average: Average) -> dict[str, Any]:
-    """What the member's processes used of a node's cores, what those did in all, and how busy the whole node was."""
-    own = average.mean_of(_own_cores)
+    """Returns the utilisation of the member's cores by its processes and by all, and of the whole node."""
+    own = average.mean_of(_member_cores)
     return {
         "own": None if own is None else own / _num_cores(average.usage),
         "total": average.mean_of(_busy_share),
@@ -152,12 +153,12 @@ def _share(figure: Callable[[CpuUse], float]) -> OfSample:
 
 
 def _busy_share(sample: Usage) -> float | None:
-    """The share of the member's cores that were busy with anyone's work."""
+    """Returns the utilisation of the member's cores by all processes."""
     return None if sample.cpu is None else sample.cpu.busy
 
 
-def _own_cores(sample: Usage) -> float | None:
-    """How many cores the member's processes, those that read data among them, kept busy."""
+def _member_cores(sample: Usage) -> float | None:
+    """Returns the number of cores that the member's processes, including data loading, kept busy."""
     return None if sample.processes is None else sample.processes.cpu_s / sample.over_s
 
 
@@ -170,7 +171,7 @@ CPU = MetricRow(
     "share",
     "higher",
     "CPU utilisation",
-    description="The share of training time in which the members' own processes kept their cores busy.",
+    description="The share of training time in which the members' processes kept their cores busy.",
     compute=_cpu,
 )
 
@@ -183,7 +184,7 @@ def _gpu(measured: Measured) -> Figure | str:
 
 
 def _of_accelerators(average: Average) -> dict[str, Any]:
-    """The mean accelerator of a node."""
+    """Returns the mean over a node's accelerators."""
     return {
         "accelerators": len(average.usage.start.accelerators),
         "utilisation": average.mean,
@@ -193,7 +194,7 @@ def _of_accelerators(average: Average) -> dict[str, Any]:
 
 
 def _mean_accelerator(figure: Callable[[AcceleratorUse], float | None]) -> OfSample:
-    """The mean over the accelerators of a sample; None where it holds none, or one that does not tell."""
+    """Returns the mean over a sample's accelerators; None if there is none, or one lacks the figure."""
 
     def mean(sample: Usage) -> float | None:
         values = [figure(each) for each in sample.accelerators or ()]
@@ -232,7 +233,7 @@ def _of_network(average: Average) -> dict[str, Any]:
 
 
 def _rate(moved: Callable[[MovedBytes], int]) -> OfSample:
-    """Bytes per second by all interfaces; None where none leads out of the node."""
+    """Bytes per second through all external interfaces; None if there is none."""
 
     def figure(sample: Usage) -> float | None:
         return sum(moved(count) for count in sample.network.values()) / sample.over_s if sample.network else None
@@ -249,7 +250,7 @@ NETWORK = MetricRow(
     "B/s",
     "neither",
     "node network traffic",
-    description="The bytes per second of training that a member's node receives and sends, for all processes.",
+    description="The bytes per second of training that a member's node sends and receives, for all processes.",
     compute=_network,
     only_if_there=True,
 )
@@ -271,7 +272,7 @@ PEAK_MEMORY = MetricRow(
     "B",
     "lower",
     "peak memory per worker",
-    description="The largest peak of memory of any worker: on its accelerator, else resident in the host.",
+    description="The largest peak memory of any worker: on its accelerator, else resident on the host.",
     compute=_peak_memory,
     needs="finished members",
     of_each_member=True,

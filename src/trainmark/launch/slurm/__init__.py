@@ -1,1 +1,1 @@
-"""Members as jobs of Slurm: scripts, submissions, the queue, and what became of each job."""
+"""Members as Slurm jobs: scripts, submissions, the queue, and how each job ended."""

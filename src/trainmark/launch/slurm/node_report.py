@@ -1,4 +1,4 @@
-"""What a compute node says of itself, and what that means: each finding with its fix where it is not good."""
+"""A compute node's report in preflight, and the findings from it, each with a fix where needed."""
 
 import argparse
 import os
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from trainmark.machine.software import describe_software
-from trainmark.machine.storage import own_folder
+from trainmark.machine.storage import user_staging_folder
 from trainmark.machine.topology import read_topology
 from trainmark.spec.errors import StorageError
 from trainmark.spec.files import write_json
@@ -28,7 +28,7 @@ LIMITS = {
 
 
 def report(token: Path, local_storage: str | None) -> dict[str, Any]:
-    """Software, cores, limits and clock of this node, whether it sees the submitter's file, and its local storage."""
+    """Returns this node's software, cores, limits, clock and storage, and whether it sees the submitter's file."""
     return {
         "host": socket.gethostname(),
         "python": sys.version.split()[0],
@@ -43,9 +43,9 @@ def report(token: Path, local_storage: str | None) -> dict[str, Any]:
 
 
 def _storage(local_storage: str) -> dict[str, Any]:
-    """As a run would find it."""
+    """Reports node-local storage as a run would use it."""
     try:
-        folder = own_folder(local_storage, instead="Correct it in the site file")
+        folder = user_staging_folder(local_storage, instead="Correct it in the site file")
         return {"folder": str(folder), "free_bytes": shutil.disk_usage(folder).free, "error": None}
     except (StorageError, OSError) as error:
         return {"folder": local_storage, "free_bytes": 0, "error": str(error)}
@@ -56,7 +56,7 @@ def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m trainmark.launch.slurm.node_report", description=__doc__)
     parser.add_argument("token", type=Path, help="a file that the submitter wrote")
     parser.add_argument("report", type=Path, help="the file to write")
-    parser.add_argument("--local-storage", help="folder of the node's own storage")
+    parser.add_argument("--local-storage", help="folder on node-local storage")
     arguments = parser.parse_args(argv)
     write_json(arguments.report, report(arguments.token, arguments.local_storage))
 
@@ -66,15 +66,15 @@ if __name__ == "__main__":
 
 
 SAME_SOFTWARE = ("trainmark", "torch", "python")
-MOST_SKEW_S = 1.0  # spans of members on different nodes are compared by the wall clock
-FEWEST_OPEN_FILES = 4096
-LEAST_FREE_BYTES = 2**30
+MAX_SKEW_S = 1.0  # spans of members on different nodes are compared by the wall clock
+MIN_OPEN_FILES = 4096
+MIN_FREE_BYTES = 2**30
 
 
 def judge_node(
     label: str, group: NodeGroup, node: dict[str, Any], here: dict[str, Any], token: str
 ) -> Iterator[Finding]:
-    """All findings about a node that has answered; `here` is the same of the machine that submitted."""
+    """Yields the findings on a node's report; `here` describes the submitting machine."""
     place = f"{label}, node {node['host']}"
     yield _shared(place, node, token)
     yield from _software(place, node, here)
@@ -88,25 +88,25 @@ def judge_node(
 
 
 def judge_setup(label: str, failure: str | None) -> Finding:
-    """The finding about the site's setup lines; one that fails may be harmless, so it is no problem by itself."""
+    """Returns the finding on the site's setup lines; a failing line may be harmless, so it is a warning."""
     if failure is None:
         return Finding(f"{label}: setup", "good", "no line failed")
     return Finding(f"{label}: setup", "warning", failure, "Correct setup in the site file.")
 
 
-def judge_silence(label: str, job_id: str, state: QueueState | None, lines: list[str]) -> Finding:
-    """The finding about a job that has left no report; `lines` is what it printed."""
-    # srun's own word on a task that failed may come before the one that says why.
+def judge_missing_report(label: str, job_id: str, state: QueueState | None, lines: list[str]) -> Finding:
+    """Returns the finding on a job without a report; `lines` is its output."""
+    # srun's message on a failed task may come before the reason.
     first = next((line for line in lines if "Exited with exit code" not in line), "it printed nothing")
     if state is not None and state.is_waiting:
-        why = f"job {job_id} was still waiting ({state.reason or state.state})"
-        return Finding(f"{label}: answer", "warning", why, "Wait for a quieter time, or give more --patience.")
-    word = state.state if state is not None else "unknown to Slurm"
+        why = f"job {job_id} was still pending ({state.reason or state.state})"
+        return Finding(f"{label}: answer", "warning", why, "Try again later, or increase --patience.")
+    end = state.state if state is not None else "unknown to Slurm"
     return Finding(
         f"{label}: answer",
         "problem",
-        f"job {job_id} ended ({word}) without a report: {first}",
-        "Correct setup, container, python or the runs folder: it must be on storage that the nodes share.",
+        f"job {job_id} ended ({end}) without a report: {first}",
+        "Correct setup, container, python or the runs folder, which must be on shared storage.",
     )
 
 
@@ -114,34 +114,37 @@ def _shared(place: str, node: dict[str, Any], token: str) -> Finding:
     if node["saw_token"] == token:
         return Finding(f"{place}: runs folder", "good", "shared, and writable from the node")
     return Finding(
-        f"{place}: runs folder", "problem", "a file of this machine was not seen there", "Choose a shared --runs-dir."
+        f"{place}: runs folder",
+        "problem",
+        "a file written here is not visible there",
+        "Choose a --runs-dir on shared storage.",
     )
 
 
 def _software(place: str, node: dict[str, Any], here: dict[str, Any]) -> Iterator[Finding]:
     for name in SAME_SOFTWARE:
-        there, own = node["software"][name], here["software"][name]
-        if there == own:
+        there, local = node["software"][name], here["software"][name]
+        if there == local:
             yield Finding(f"{place}: {name}", "good", str(there))
         else:
-            fix = "Correct setup, container or python in the site file, so that both use one environment."
-            yield Finding(f"{place}: {name}", "problem", f"{there} there, {own} here", fix)
+            fix = "Correct setup, container or python in the site file, so that both use the same environment."
+            yield Finding(f"{place}: {name}", "problem", f"{there} there, {local} here", fix)
 
 
 def _clock(place: str, node: dict[str, Any], here: dict[str, Any]) -> Finding:
     skew_s = abs(node["wall_s"] - here["wall_s"])
-    if skew_s <= MOST_SKEW_S:
-        return Finding(f"{place}: clock", "good", f"within {MOST_SKEW_S:.0f} s of the storage's clock")
-    fix = "Have the clocks set (chrony); until then times of members on different nodes cannot be compared."
+    if skew_s <= MAX_SKEW_S:
+        return Finding(f"{place}: clock", "good", f"within {MAX_SKEW_S:.0f} s of the storage's clock")
+    fix = "Synchronise the clocks (chrony); until then times of members on different nodes cannot be compared."
     return Finding(f"{place}: clock", "warning", f"{show_duration(skew_s)} off the storage's clock", fix)
 
 
 def _cores(place: str, group: NodeGroup, node: dict[str, Any]) -> Finding:
     wanted = len(group.slots[0].cores)
     if node["cores"] == wanted:
-        return Finding(f"{place}: cores of a task", "good", f"{wanted}, as its slot has")
+        return Finding(f"{place}: cores per task", "good", f"{wanted}, as its slot has")
     return Finding(
-        f"{place}: cores of a task",
+        f"{place}: cores per task",
         "warning" if node["cores"] > wanted else "problem",
         f"{node['cores']}, but its slot has {wanted}",
         'If Slurm does not bind tasks to cores, set slurm.binding = "plan"; else correct the slots.',
@@ -153,27 +156,27 @@ def _slots(place: str, group: NodeGroup, node: dict[str, Any]) -> Finding:
     if wanted <= there or group.shared_cores:
         return Finding(what, "good", f"{len(group.slots)}, on {wanted} of {there} cores")
     fix = "Correct the slots in the site file; `trainmark machine --draft-site` drafts them."
-    return Finding(what, "problem", f"{len(group.slots)} with {wanted} cores together, but the node has {there}", fix)
+    return Finding(what, "problem", f"{len(group.slots)} with {wanted} cores in total, but the node has {there}", fix)
 
 
 def judge_count(label: str, group: NodeGroup, nodes: set[str]) -> Finding:
-    """The finding about the number of nodes that Slurm has for a group."""
+    """Returns the finding on the number of nodes that Slurm has for a group."""
     if group.count <= len(nodes):
         return Finding(f"{label}: nodes", "good", f"{group.count} of {len(nodes)}")
-    fix = "Correct count or names in the site file; jobs for more nodes than there are would wait for ever."
+    fix = "Correct count or names in the site file; jobs that request more nodes would stay pending forever."
     return Finding(f"{label}: nodes", "problem", f"{group.count} in the site file, but Slurm has {len(nodes)}", fix)
 
 
 def _open_files(place: str, node: dict[str, Any]) -> Finding:
     files = node["limits"]["open files"]
-    if files < 0 or files >= FEWEST_OPEN_FILES:
-        return Finding(f"{place}: limit of open files", "good", "unlimited" if files < 0 else str(files))
-    fix = f"Put 'ulimit -n {FEWEST_OPEN_FILES}' into setup."
-    return Finding(f"{place}: limit of open files", "warning", str(files), fix)
+    if files < 0 or files >= MIN_OPEN_FILES:
+        return Finding(f"{place}: open files limit", "good", "unlimited" if files < 0 else str(files))
+    fix = f"Add 'ulimit -n {MIN_OPEN_FILES}' to setup."
+    return Finding(f"{place}: open files limit", "warning", str(files), fix)
 
 
 def _space(what: str, free_bytes: int) -> Finding:
-    if free_bytes >= LEAST_FREE_BYTES:
+    if free_bytes >= MIN_FREE_BYTES:
         return Finding(what, "good", show_bytes(free_bytes))
     return Finding(what, "warning", show_bytes(free_bytes), "Free some, or choose another --runs-dir.")
 

@@ -1,4 +1,4 @@
-"""Preflight: one small job on a node of each group shows whether runs would work there; all findings at once."""
+"""Preflight: a small job on one node of each group checks whether runs would work there."""
 
 import secrets
 import shlex
@@ -11,7 +11,7 @@ from typing import Any
 
 from trainmark.launch.blame import message_lines
 from trainmark.launch.commands import as_comment
-from trainmark.launch.slurm.node_report import judge_count, judge_node, judge_setup, judge_silence
+from trainmark.launch.slurm.node_report import judge_count, judge_missing_report, judge_node, judge_setup
 from trainmark.launch.slurm.queue import final_state, reach_slurm, read_queue, submit
 from trainmark.launch.slurm.request import JobShape, header_lines
 from trainmark.launch.slurm.start import failed_setup, setup_lines
@@ -26,11 +26,11 @@ from trainmark.spec.status import Finding
 
 MINUTES = 5  # the job's time limit
 POLL_S = 0.5
-SEEN_WITHIN_S = 10.0  # how long the report of a job that has ended may take to be seen
+VISIBLE_WITHIN_S = 10.0  # until the report of a job that has ended is visible here
 
 
 def preflight(site: Site, runs_dir: Path, patience_s: float, say: Callable[[str], None]) -> list[Finding]:
-    """What a small job on each group of nodes found; jobs that do not start in time are cancelled, as with Ctrl-C."""
+    """Returns the findings of a small job per group; jobs that do not start in time, and on Ctrl-C, are cancelled."""
     reach_slurm()
     folder = runs_dir.resolve() / f".preflight-{secrets.token_hex(4)}"
     folder.mkdir(parents=True)
@@ -48,7 +48,7 @@ def preflight(site: Site, runs_dir: Path, patience_s: float, say: Callable[[str]
 
 
 def _without_jobs(job_name: str, stopped: InterruptedRunError) -> InterruptedRunError:
-    """The error, once no job of that name is left: by its name, since sbatch may just have made it."""
+    """Cancels the jobs by name, since sbatch may not have returned the ID yet; returns the error to raise."""
     try:
         call("scancel", "--quiet", f"--name={job_name}")
     except TrainmarkError as error:
@@ -87,7 +87,7 @@ def _group(
     if site.setup:
         yield judge_setup(label, failed_setup(printed))
     if answer is None:
-        yield judge_silence(label, job_id, final_state(job_id), printed)
+        yield judge_missing_report(label, job_id, final_state(job_id), printed)
         call("scancel", "--quiet", job_id)
         return
     here = {
@@ -99,13 +99,13 @@ def _group(
 
 
 def _nodes_of(group: NodeGroup) -> set[str]:
-    """The nodes that Slurm has in the group's partition, or at all."""
+    """Returns the nodes of the group's partition, or all nodes."""
     partition = [f"--partition={group.partition}"] if group.partition else []
     return set(call("sinfo", "--noheader", "--Node", "--format=%N", *partition).split())
 
 
 def _wait(report: Path, job_id: str, job_name: str, patience_s: float) -> dict[str, Any] | None:
-    """The node's report, or None if the job ended without one or did not come to its turn."""
+    """Returns the node's report; None if the job ended without one or did not start in time."""
     deadline, gone_since = time.monotonic() + patience_s, None
     while time.monotonic() < deadline:
         try:
@@ -116,14 +116,14 @@ def _wait(report: Path, job_id: str, job_name: str, patience_s: float) -> dict[s
         refresh_nfs_cache(report.parent)
         if job is None or not job.state.is_going_on:
             gone_since = gone_since or time.monotonic()
-            if time.monotonic() - gone_since > SEEN_WITHIN_S:
+            if time.monotonic() - gone_since > VISIBLE_WITHIN_S:
                 return None
         time.sleep(POLL_S)
     return None
 
 
 def preflight_script(site: Site, group: NodeGroup, token: Path, report: Path, *, job_name: str) -> str:
-    """A job with one task on one node of the group, with the cores of one slot."""
+    """Returns the script of a job with one task on one node of the group, with the cores of one slot."""
     shape = JobShape(1, 1, 1, len(group.slots[0].cores), has_whole_nodes=False, has_accelerators=False)
     words = [*site.container, site.python or sys.executable, "-P", "-m", "trainmark.launch.slurm.node_report"]
     words += [str(token), str(report)]

@@ -1,4 +1,4 @@
-"""What a member's job, or one allocation for all members, asks of Slurm, and the #SBATCH lines."""
+"""Resources that a member's job, or one allocation for all members, requests, and the #SBATCH lines."""
 
 from collections import Counter
 from pathlib import Path
@@ -12,7 +12,7 @@ from trainmark.spec.slurm_site import SlurmSite
 
 
 class JobShape(NamedTuple):
-    """Nodes, ranks, and what each rank needs."""
+    """Nodes, ranks, and resources per rank."""
 
     nodes: int
     ranks: int
@@ -23,13 +23,13 @@ class JobShape(NamedTuple):
 
 
 def shape_of_member(record: JobRecord) -> JobShape:
-    """What one member needs. Ranks that bind themselves need whole nodes: nothing else keeps jobs apart there."""
+    """Returns one member's shape; ranks that bind themselves need exclusive nodes, as nothing else separates jobs."""
     shape = _shape(record.job.ranks, record.group)
     return shape._replace(has_whole_nodes=shape.has_whole_nodes or record.site.slurm.binding == "plan")
 
 
-def alike(records: list[JobRecord]) -> list[list[JobRecord]]:
-    """The records in parts that can each be one array: of one group of nodes and one shape."""
+def by_shape(records: list[JobRecord]) -> list[list[JobRecord]]:
+    """Groups records that can be one array: same node group and shape."""
     parts: dict[object, list[JobRecord]] = {}
     for record in records:
         parts.setdefault((record.group.node_names[0], shape_of_member(record)), []).append(record)
@@ -37,7 +37,7 @@ def alike(records: list[JobRecord]) -> list[list[JobRecord]]:
 
 
 def shape_of_all(records: list[JobRecord]) -> JobShape:
-    """What all members need who train side by side: each lane once."""
+    """Returns the shape of all concurrent members, each lane once."""
     lanes = {record.job.lane: record.job.ranks for record in records}
     ranks = tuple(rank for lane in lanes.values() for rank in lane)
     return _shape(ranks, records[0].group)._replace(has_whole_nodes=True)
@@ -57,29 +57,29 @@ def _shape(ranks: tuple[Rank, ...], group: NodeGroup) -> JobShape:
 
 
 def check_shapes(plan: Plan, site: Site, *, one_allocation: bool) -> None:
-    """Raises if the plan needs what Slurm could not be asked for."""
+    """Raises if the plan cannot be expressed as Slurm jobs."""
     for group in site.groups:
         if len({len(slot.cores) for slot in group.slots}) > 1:
             raise PlanError(
-                "Slurm gives every task of a job equally many cores, but slots of one group have "
-                f"{', '.join(str(len(slot.cores)) for slot in group.slots)}. Give the slots of a group the same number."
+                "Slurm gives every task of a job the same number of cores, but the slots of a group have "
+                f"{', '.join(str(len(slot.cores)) for slot in group.slots)}. Give all slots of a group the same number."
             )
     for job in plan.first_jobs:
         shares = Counter(rank.node for rank in job.ranks)
         if len(set(shares.values())) > 1:
             raise PlanError(
-                f"{len(job.ranks)} workers on {len(shares)} nodes do not share them evenly, as Slurm needs it. "
+                f"{len(job.ranks)} workers cannot be spread evenly over {len(shares)} nodes, as Slurm requires. "
                 f"Choose --workers {len(job.ranks) - len(job.ranks) % len(shares)}."
             )
     if one_allocation and site.slurm.starter != "srun":
         raise PlanError(
-            f"In one allocation members are steps of srun, but the site starts ranks by {site.slurm.starter}. "
+            f"In one allocation members are srun steps, but the site starts ranks with {site.slurm.starter}. "
             'Choose --set launch.allocation=per-member, or set slurm.starter = "srun" in the site file.'
         )
     used = {id(site.group_of(job.ranks[0].node)) for job in plan.first_jobs}
     if one_allocation and len(used) > 1:
         raise PlanError(
-            f"One allocation holds nodes that are alike, but the plan uses {len(used)} groups of the site. "
+            f"One allocation has identical nodes, but the plan uses {len(used)} groups of the site. "
             "Choose --set launch.allocation=per-member, or a site file with one group."
         )
 
@@ -90,9 +90,9 @@ MIB_PER_GIB = 1024
 def header_lines(
     site: Site, group: NodeGroup, shape: JobShape, *, job_name: str, comment: str | None, minutes: int | None
 ) -> list[str]:
-    """What is asked of Slurm, one option a line."""
+    """Returns the #SBATCH lines."""
     slurm = site.slurm
-    is_warned = minutes is None or slurm.warn_before_limit_s < 60 * minutes  # preflight's job may be too short for it
+    is_warned = minutes is None or slurm.warn_before_limit_s < 60 * minutes  # preflight's job may be too short
     options = {
         "job-name": job_name,
         "comment": comment,
@@ -105,45 +105,45 @@ def header_lines(
         "ntasks": shape.ranks,
         "ntasks-per-node": shape.ranks_per_node,
         "cpus-per-task": shape.cores_per_rank,
-        "threads-per-core": 1,  # cores of a plan are physical ones
+        "threads-per-core": 1,  # a plan's cores are physical
         "mem": _memory(shape, group.memory_gib_per_slot),
         "gres": accelerators_of_ranks(shape, group),
-        # To the ranks of each step; an mpirun gets it from the batch script.
+        # To the ranks of each step; with mpirun to the batch script, which forwards it.
         "signal": f"{'' if slurm.starter == 'srun' else 'B:'}USR2@{slurm.warn_before_limit_s}" if is_warned else None,
         "open-mode": "append",
     }
     lines = [f"#SBATCH --{name}={value}" for name, value in options.items() if value is not None]
     lines += ["#SBATCH --exclusive"] if shape.has_whole_nodes else []
-    # A restart is a new attempt, with timings of its own; Slurm must not mix them.
+    # A restart is a new attempt with its own timings.
     return [*lines, "#SBATCH --no-requeue", *(f"#SBATCH {option}" for option in slurm.options)]
 
 
 def check_time_limit(minutes: int | None, slurm: SlurmSite) -> None:
-    """Raises if the ranks of a job would get SIGUSR2, and end, as soon as it starts."""
+    """Raises if the ranks of a job would get SIGUSR2, and stop, as soon as it starts."""
     if minutes is not None and slurm.warn_before_limit_s >= 60 * minutes:
         raise PlanError(
-            f"A job ends after {minutes} min, but its ranks get SIGUSR2 {slurm.warn_before_limit_s} s before that and "
-            "end: they would never train. Choose a longer time_limit_minutes, or a shorter slurm.warn_before_limit_s "
+            f"Jobs are limited to {minutes} min, but ranks get SIGUSR2 {slurm.warn_before_limit_s} s before that and "
+            "stop: they would never train. Choose a longer time_limit_minutes, or a shorter slurm.warn_before_limit_s "
             "in the site file."
         )
 
 
 def escaped_output(path: Path) -> str:
-    """A path for --output of sbatch and srun, in which % begins a replacement and %% stands for itself."""
+    """Escapes a path for --output of sbatch and srun, where % starts a pattern."""
     return str(path).replace("%", "%%")
 
 
 def _memory(shape: JobShape, gib_per_slot: float | None) -> str | None:
     if shape.has_whole_nodes:
-        return "0"  # Slurm's word for all of it
+        return "0"  # all of the node's memory
     return memory_of_ranks(shape, gib_per_slot)
 
 
 def memory_of_ranks(shape: JobShape, gib_per_slot: float | None) -> str | None:
-    """What the ranks on a node need together, as Slurm writes it."""
+    """Returns the memory of a node's ranks in Slurm's notation."""
     return None if gib_per_slot is None else f"{int(shape.ranks_per_node * gib_per_slot * MIB_PER_GIB)}M"
 
 
 def accelerators_of_ranks(shape: JobShape, group: NodeGroup) -> str | None:
-    """What the ranks on a node need together, as Slurm writes it: one for each."""
+    """Returns the GRES of a node's ranks, one accelerator each."""
     return f"{group.gres}:{shape.ranks_per_node}" if shape.has_accelerators else None

@@ -1,4 +1,4 @@
-"""Batch scripts: job.sh of each member, and what is submitted for several of them together."""
+"""Batch scripts: job.sh of each member, and the scripts that are submitted for several members."""
 
 import shlex
 import sys
@@ -12,14 +12,14 @@ from trainmark.spec.run_folder import RunFolder, member_name
 
 
 def job_name(folder: RunFolder) -> str:
-    """The name by which all jobs of a run are found in the queue."""
+    """Returns the job name of all jobs of a run."""
     return "".join(
         letter if letter.isascii() and (letter.isalnum() or letter in "-._") else "_" for letter in folder.run_id
     )
 
 
 def member_script(record: JobRecord) -> str:
-    """job.sh: trains one member; `sbatch job.sh` does so by hand, as attempt 1."""
+    """Returns job.sh, which trains one member; by hand: `sbatch job.sh`, as attempt 1."""
     shape, job = shape_of_member(record), record.job
     lines = [
         "#!/bin/bash",
@@ -32,8 +32,8 @@ def member_script(record: JobRecord) -> str:
         "shift",
         f"folder={shlex.quote(str(record.folder.job(job.member)))}/attempt-$attempt",
         'mkdir -p "$folder"',
-        'exec >>"$folder/job.log" 2>&1',  # not sbatch's own output, which the members of an array share
-        # A requeued job would write over what its first start has measured.
+        'exec >>"$folder/job.log" 2>&1',  # not sbatch's output file, which the tasks of an array share
+        # A requeued job would overwrite the measurements of its first start.
         'if [ "${SLURM_RESTART_COUNT:-0}" -gt 0 ]; then',
         '  echo "Slurm has requeued this job; trainmark makes a new attempt instead" >&2',
         '  echo 75 >"$folder/status"',
@@ -48,7 +48,7 @@ def member_script(record: JobRecord) -> str:
 
 
 def array_script(records: list[JobRecord], submission: Submission) -> str:
-    """One array: each task trains one member by its own job.sh."""
+    """Returns the script of a job array: each task runs one member's job.sh."""
     first = records[0]
     running = first.site.slurm.max_running
     throttle = f"%{running}" if running is not None else ""
@@ -66,7 +66,7 @@ def array_script(records: list[JobRecord], submission: Submission) -> str:
 
 
 def allocation_script(records: list[JobRecord], submission: Submission) -> str:
-    """One allocation: lanes side by side, the members of a lane one after another, the first ones start together."""
+    """Returns the script of one allocation: lanes run concurrently, the members of a lane in turn."""
     first = records[0]
     attempts = {task.member: task.attempt for task in submission.tasks}
     nodes = _nodes_in_order(records)
@@ -87,7 +87,7 @@ def allocation_script(records: list[JobRecord], submission: Submission) -> str:
         shape = shape_of_member(members[0])
         offset = nodes[members[0].job.ranks[0].node]
         memory = memory_of_ranks(shape, first.group.memory_gib_per_slot)
-        # Without a share of its own a step would take all memory of its nodes, and the next one wait for it.
+        # Without --mem a step would take all memory of its nodes, and the next one would wait.
         options = f"--exact --relative={offset}" + (f" --mem={memory}" if memory else "")
         place = f"node {offset}" if shape.nodes == 1 else f"nodes {offset} to {offset + shape.nodes - 1}"
         lines += [f"# lane {lane}: {place} of the allocation", "("]
@@ -101,12 +101,12 @@ def allocation_script(records: list[JobRecord], submission: Submission) -> str:
 
 
 def submission_script(records: list[JobRecord], submission: Submission) -> str:
-    """What is given to sbatch."""
+    """Returns the script for sbatch."""
     return array_script(records, submission) if submission.is_array else allocation_script(records, submission)
 
 
 def preview(records: list[JobRecord], number: int, *, is_array: bool) -> tuple[str, str]:
-    """File name and text of a submission of first attempts."""
+    """Returns file name and text of a submission of first attempts."""
     tasks = tuple(Task(record.job.member, 1) for record in records)
     submission = Submission(number, tasks, is_array=is_array, job_id=None)
     folder = records[0].folder
@@ -133,7 +133,7 @@ def _start_barrier(records: list[JobRecord], attempts: dict[int, int]) -> str:
 
 
 def _nodes_in_order(records: list[JobRecord]) -> dict[str, int]:
-    """The place of each of the plan's nodes in the order of the lanes, which is that of the allocation's nodes."""
+    """Returns the index of each planned node in lane order, which is the allocation's node order."""
     lanes = {record.job.lane: record for record in records}
     names = dict.fromkeys(rank.node for lane in sorted(lanes) for rank in lanes[lane].job.ranks)
     return {name: place for place, name in enumerate(names)}

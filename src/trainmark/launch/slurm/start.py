@@ -1,4 +1,4 @@
-"""The lines of a job: the site's setup, and what starts a member's ranks, by srun or by an mpirun."""
+"""Script lines of a job: the site's setup, and starting a member's ranks by srun or mpirun."""
 
 import re
 import shlex
@@ -14,12 +14,12 @@ REPORT = re.compile(rf"{FAILED} (\d+): (.*)")
 
 
 def setup_lines(setup: tuple[str, ...], *, at_exit: str = "") -> list[str]:
-    """The lines, with a report of each that fails; `at_exit` is done if one of them ends the script."""
+    """Returns the setup lines, with a message for each that fails; `at_exit` runs if one exits the script."""
     if not setup:
         return []
     report = f'echo "{FAILED} $status: $BASH_COMMAND" >&2'
-    # A failing line may be harmless, so the script goes on; what fails inside of a sourced file is that file's affair.
-    # Traps of the site's own may replace these.
+    # A failing line may be harmless, so the script continues; failures inside a sourced file are ignored. The site's
+    # own traps may replace these.
     return [
         "in_setup=${#BASH_SOURCE[@]}",
         f"trap 'status=$?; [ \"$in_setup\" != ${{#BASH_SOURCE[@]}} ] || {report}' ERR",
@@ -30,7 +30,7 @@ def setup_lines(setup: tuple[str, ...], *, at_exit: str = "") -> list[str]:
 
 
 def failed_setup(printed: list[str]) -> str | None:
-    """The first line of setup that failed, and what it printed, from what a job printed; None: none failed."""
+    """Returns the first setup line that failed, with its output, from a job's output; None: none failed."""
     for number, line in enumerate(printed):
         if found := REPORT.fullmatch(line):
             words = f"; it printed: {printed[number - 1]}" if number else ""
@@ -39,7 +39,7 @@ def failed_setup(printed: list[str]) -> str | None:
 
 
 def explain_setup(log: Path) -> str | None:
-    """The same, from a job's log, with its name."""
+    """Returns the failed setup line from a job's log; None: none failed."""
     failure = failed_setup(message_lines(log))
     return None if failure is None else f"{failure} (log: {log})"
 
@@ -48,10 +48,10 @@ WAIT_FOR_START = "TRAINMARK_WAIT_FOR_START"  # set for members that start togeth
 
 
 def start_lines(record: JobRecord, shape: JobShape) -> list[str]:
-    """After these lines all ranks have ended, and `status` is their exit code."""
+    """Returns the lines that run all ranks and set `status` to the exit code."""
     if record.site.slurm.starter == "srun":
         return [f"{_srun(record, shape)} \\", f"  {_worker(record, 'slurm')}", "status=$?"]
-    # Slurm signals the time limit to the batch script; mpirun passes the signal on to its ranks.
+    # Slurm signals the batch script before the time limit; mpirun forwards the signal to its ranks.
     return [
         f"{_mpirun(record, shape)} \\",
         f"  {_worker(record, 'mpi', '--own-log')} </dev/null &",
@@ -64,7 +64,7 @@ def start_lines(record: JobRecord, shape: JobShape) -> list[str]:
 
 
 def _srun(record: JobRecord, shape: JobShape) -> str:
-    """srun and its options, all of them explicit: what it inherits changes from version to version."""
+    """srun with all options explicit: what it inherits differs between versions."""
     slurm = record.site.slurm
     words = [
         "srun",
@@ -80,14 +80,14 @@ def _srun(record: JobRecord, shape: JobShape) -> str:
         "--export=ALL",
     ]
     if accelerators := accelerators_of_ranks(shape, record.group):
-        # A step that does not ask takes all of the job's, and steps beside it wait until it has ended.
+        # By default a step takes all of the job's GPUs, and concurrent steps would wait.
         words.append(f"--gres={accelerators}")
     folder = escaped_output(record.folder.job(record.job.member))
     return f'{shlex.join(words)} --output={shlex.quote(folder)}/attempt-"$attempt"/rank-%t.log "$@"'
 
 
 def _mpirun(record: JobRecord, shape: JobShape) -> str:
-    """mpirun fills node after node; ranks bind themselves, as under srun (why: launch/mpi.py)."""
+    """mpirun fills node by node; ranks bind themselves (see launch/mpi.py)."""
     if record.site.slurm.starter == "mpirun":
         words = ["mpirun", "--map-by", f"ppr:{shape.ranks_per_node}:node:OVERSUBSCRIBE", "--bind-to", "none"]
         return shlex.join([*words, "-np", str(shape.ranks)])
@@ -95,10 +95,10 @@ def _mpirun(record: JobRecord, shape: JobShape) -> str:
     return shlex.join([*words, "-n", str(shape.ranks)])
 
 
-def _worker(record: JobRecord, told_by: str, *more: str) -> str:
+def _worker(record: JobRecord, rank_from: str, *more: str) -> str:
     variables = shared_environment(record.config.launch, record.job.ranks)
     words = ["env", *(f"{name}={value}" for name, value in variables.items()), *worker_argv(record)]
-    words += ["--rank", told_by, *more]
-    # Only the script of an allocation gives the start signal: run by hand, the member starts at once.
+    words += ["--rank", rank_from, *more]
+    # Only an allocation's script gives the start signal: by hand, the member starts at once.
     waits = f" ${{{WAIT_FOR_START}:+--wait-for-start}}" if record.config.launch.allocation == "one" else ""
     return f'{shlex.join(words)} --attempt "$attempt"{waits}'

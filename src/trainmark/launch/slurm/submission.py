@@ -1,4 +1,4 @@
-"""Submission: what was given to sbatch together; recorded before, so that no job is ever unknown."""
+"""Submission: members submitted by one sbatch call, recorded first so that no job is ever lost."""
 
 import re
 import shlex
@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 from trainmark.spec.files import read_json, write_json
 from trainmark.spec.run_folder import RunFolder
 
-# How the scripts of script.py name the tries that they hold.
+# How the scripts of script.py list their attempts.
 IN_ARRAY = re.compile(r"^members=\((?P<members>[\d ]*)\)\nattempts=\((?P<attempts>[\d ]*)\)$", re.MULTILINE)
 IN_ALLOCATION = re.compile(r"/(\d+)/job\.sh (\d+) ")
 TOKEN = re.compile(r"^#SBATCH --comment=.*submission-\d+-(\w+)", re.MULTILINE)
 
 
 class Task(NamedTuple):
-    """One try at a member."""
+    """One attempt at a member."""
 
     member: int
     attempt: int
@@ -23,33 +23,33 @@ class Task(NamedTuple):
 
 @dataclass(frozen=True)
 class Submission:
-    """Tries that were submitted together, as an array or in one allocation; `job_id` is None until Slurm gave one."""
+    """Attempts submitted together, as an array or in one allocation; `job_id` is None until Slurm assigns one."""
 
     number: int
     tasks: tuple[Task, ...]
     is_array: bool
     job_id: str | None
-    gave_up: bool = False  # Slurm refused it, or never heard of it
-    token: str = ""  # distinguishes it from submissions of a copy of the run's folder, whose jobs have the same name
+    gave_up: bool = False  # refused by Slurm, or never received
+    token: str = ""  # distinguishes it from submissions of a copied run folder, whose jobs have the same name
 
     @property
     def comment(self) -> str:
-        """By this a job is recognised in the queue, should its number be lost."""
+        """Identifies the job in the queue if its ID is lost."""
         return f"submission-{self.number}-{self.token}" if self.token else f"submission-{self.number}"
 
     def job_of(self, task: Task) -> str | None:
-        """The number of a task's job in the queue."""
+        """Returns the job ID of a task."""
         if self.job_id is None:
             return None
         return f"{self.job_id}_{self.tasks.index(task)}" if self.is_array else self.job_id
 
     def with_job(self, job_id: str) -> "Submission":
-        """The submission, once Slurm has taken it."""
+        """Returns the submission with Slurm's job ID."""
         return replace(self, job_id=job_id)
 
 
 def write_submission(folder: RunFolder, submission: Submission) -> None:
-    """The record in the run's folder."""
+    """Writes the record in the run folder."""
     write_json(
         folder.submission_record(submission.number),
         {
@@ -64,13 +64,13 @@ def write_submission(folder: RunFolder, submission: Submission) -> None:
 
 
 def read_submissions(folder: RunFolder) -> list[Submission]:
-    """All of a run, oldest first; those that were copied along with its folder belong to the original."""
+    """Returns a run's submissions, oldest first, without those copied with its folder from another run."""
     found = (_read(folder, number) for number in folder.submission_numbers())
     return [submission for submission in found if submission is not None]
 
 
 def _read(folder: RunFolder, number: int) -> Submission | None:
-    """None where it belongs to another folder; one whose record cannot be read is taken from its script."""
+    """Reads a submission, from its script if the record is unreadable; None if it belongs to another folder."""
     try:
         data = read_json(folder.submission_record(number))
         return _from_record(number, data) if folder.is_owner_of(data) else None
@@ -79,18 +79,18 @@ def _read(folder: RunFolder, number: int) -> Submission | None:
 
 
 def _from_script(folder: RunFolder, number: int) -> Submission | None:
-    """What script.py wrote there, its job unknown; without a script nothing was submitted."""
+    """Restores a submission from its script, without job ID; empty without a script, when nothing was submitted."""
     try:
         text = folder.submission_script(number).read_text(errors="replace")
     except OSError:
         return Submission(number, (), is_array=True, job_id=None)
-    if shlex.quote(str(folder.path)) not in text:  # scripts name the folder in which they were written
+    if shlex.quote(str(folder.path)) not in text:  # scripts contain the path of their run folder
         return None
     if found := IN_ARRAY.search(text):
-        tries = list(zip(found["members"].split(), found["attempts"].split(), strict=False))
+        attempts = list(zip(found["members"].split(), found["attempts"].split(), strict=False))
     else:
-        tries = IN_ALLOCATION.findall(text)
-    tasks = tuple(Task(int(member), int(attempt)) for member, attempt in tries)
+        attempts = IN_ALLOCATION.findall(text)
+    tasks = tuple(Task(int(member), int(attempt)) for member, attempt in attempts)
     token = TOKEN.search(text)
     return Submission(number, tasks, is_array=found is not None, job_id=None, token=token[1] if token else "")
 

@@ -1,1 +1,1 @@
-"""Slurm as a source of facts: its programs, and the nodes, partitions and settings that they tell of."""
+"""Reading Slurm: its commands, and the nodes, partitions and settings that they report."""

@@ -1,4 +1,4 @@
-"""Nodes that are alike, as groups of a site, with what a reader of the draft should know about each."""
+"""Identical nodes as groups of a site."""
 
 import re
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ MIB_PER_GIB = 1024
 
 
 class Kind(NamedTuple):
-    """What nodes that are alike have in common."""
+    """What identical nodes have in common."""
 
     partition: str
     sockets: int
@@ -27,8 +27,8 @@ class Kind(NamedTuple):
 
 
 @dataclass(frozen=True)
-class AlikeNodes:
-    """Nodes of one kind: those that take jobs and those that do not; some may be in other partitions, too."""
+class IdenticalNodes:
+    """Nodes of one kind, available or not; some may be in other partitions, too."""
 
     kind: Kind
     partition: SlurmPartition
@@ -39,18 +39,18 @@ class AlikeNodes:
 
 
 class Here(NamedTuple):
-    """This machine: its name and how its cores are numbered."""
+    """This machine: its hostname and topology."""
 
     host: str
     topology: Topology
 
 
-def alike_nodes(
+def group_identical_nodes(
     nodes: tuple[SlurmNode, ...], partitions: tuple[SlurmPartition, ...], here: Here | None = None
-) -> list[AlikeNodes]:
-    """The nodes by kind: those of the default partition first, then by partition, larger kinds first.
+) -> list[IdenticalNodes]:
+    """Groups nodes by kind: the default partition first, then by partition, larger groups first.
 
-    A node of several partitions is counted once, in the first of these; one that is in no open partition is left out.
+    A node of several partitions counts in the first one; nodes in no open partition are left out.
     """
     by_name = {partition.name: partition for partition in partitions if partition.is_open}
     order = {name: place for place, name in enumerate(by_name)}
@@ -61,8 +61,8 @@ def alike_nodes(
         if usable:
             first = by_name[min(usable, key=order.__getitem__)]
             found.setdefault(_kind(node, first, topologies.get(_shape(node))), []).append(node)
-    alike = [
-        AlikeNodes(
+    grouped = [
+        IdenticalNodes(
             kind=kind,
             partition=by_name[kind.partition],
             other_partitions=_other_partitions(members, kind.partition, by_name),
@@ -72,7 +72,7 @@ def alike_nodes(
         )
         for kind, members in found.items()
     ]
-    return sorted(alike, key=lambda each: (order[each.kind.partition], -len(each.up)))
+    return sorted(grouped, key=lambda each: (order[each.kind.partition], -len(each.up)))
 
 
 def _other_partitions(
@@ -87,7 +87,7 @@ def _shape(node: SlurmNode) -> tuple[str, int, int, int]:
 
 
 def _topologies(nodes: tuple[SlurmNode, ...], here: Here | None) -> dict[tuple[str, int, int, int], Topology]:
-    """This machine's topology, by the shape of the node that it is."""
+    """Returns this machine's topology by the shape of its node."""
     if here is None:
         return {}
     short = here.host.split(".")[0]
@@ -109,7 +109,7 @@ def _kind(node: SlurmNode, partition: SlurmPartition, topology: Topology | None)
 
 
 def _memory_gib_per_slot(node: SlurmNode, partition: SlurmPartition, slots: tuple[Slot, ...]) -> float | None:
-    """Each slot's share of the node's memory, rounded down, within the partition's limits."""
+    """Returns the node's memory per slot, rounded down, within the partition's limits."""
     if node.memory_mib is None:
         return None
     mib = min(node.memory_mib, partition.max_memory_mib_per_node or node.memory_mib) // len(slots)
@@ -119,10 +119,10 @@ def _memory_gib_per_slot(node: SlurmNode, partition: SlurmPartition, slots: tupl
     return (tenths / 10 if tenths < 80 else float(tenths // 10)) or None
 
 
-def as_node_groups(alike: list[AlikeNodes], local_storage: str | None) -> tuple[NodeGroup, ...]:
-    """The groups of a site, each node with a name of its own."""
+def as_node_groups(grouped: list[IdenticalNodes], local_storage: str | None) -> tuple[NodeGroup, ...]:
+    """Returns the groups of a site, with unique node names."""
     groups: list[NodeGroup] = []
-    for each in alike:
+    for each in grouped:
         prefix = _new_prefix(each.kind.partition, {group.prefix for group in groups})
         groups.append(
             NodeGroup(
@@ -140,7 +140,7 @@ def as_node_groups(alike: list[AlikeNodes], local_storage: str | None) -> tuple[
 
 
 def _new_prefix(partition: str, taken: set[str]) -> str:
-    """A beginning of node names that says where the nodes are. All end in a dash, so that no two names are the same."""
+    """Returns an unused prefix of node names, from the partition. The final dash keeps names unique."""
     stem = re.sub(r"[^\w.-]", "-", partition, flags=re.ASCII).lstrip("-.") or "node"
     names = (f"{stem}-", *(f"{stem}-kind{number}-" for number in range(2, len(taken) + 2)))
     return next(name for name in names if name not in taken)

@@ -7,7 +7,7 @@ from trainmark.machine.slurm.scontrol import list_of, number_of, read_records, t
 from trainmark.spec.units import parse_cores
 from trainmark.spec.words import GRES, MOST_ACCELERATORS
 
-# One resource: words between colons, and in brackets the sockets that it is attached to.
+# One resource: fields between colons, and in parentheses the sockets that it is attached to.
 RESOURCE = re.compile(r"([^,()]+)(?:\(S:([\d,-]+)\)|\([^)]*\))?(?:,|$)", re.ASCII)
 
 # Types without bf16, which NVIDIA's tensor cores have since Ampere of 2020 (compute capability 8.0).
@@ -19,7 +19,7 @@ WITHOUT_BF16 = re.compile(
 
 @dataclass(frozen=True)
 class Accelerators:
-    """Accelerators of one kind on a node; `sockets` are those that they are attached to, if Slurm knows."""
+    """Accelerators of one type on a node, and the sockets they are attached to, if known."""
 
     type: str | None
     number: int
@@ -27,18 +27,18 @@ class Accelerators:
 
     @property
     def gres(self) -> str:
-        """The name by which Slurm is asked for them; the plain one where the type is no plain word."""
+        """The GRES name to request; `gpu` if the type is not a plain word."""
         named = f"gpu:{self.type}"
         return named if self.type and GRES.fullmatch(named) and not self.type.isdigit() else "gpu"
 
     @property
     def has_bf16(self) -> bool:
-        """Whether they compute in bf16, as far as their type says."""
+        """Whether they support bf16, judged by their type."""
         return not WITHOUT_BF16.search((self.type or "").lower())
 
 
 def read_accelerators(gres: str) -> tuple[Accelerators, ...]:
-    """The GPUs in a node's Gres; other resources, such as shards and licences, are no place for a worker."""
+    """Returns the GPUs in a node's Gres, without shards, licences and other resources."""
     found = []
     for words, sockets in RESOURCE.findall(gres):
         kind, *rest = [word for word in words.split(":") if word != "no_consume"]
@@ -55,7 +55,7 @@ def _sockets(text: str) -> tuple[int, ...]:
         return ()
 
 
-# States in which a node takes no new jobs, the telling ones first. Nodes that save power are woken when needed.
+# States in which a node takes no new jobs, the most specific first. Powered-down nodes are woken when needed.
 OUT = {
     "DOWN": "down",
     "DRAIN": "drained",
@@ -64,18 +64,18 @@ OUT = {
     "FAIL": "failing",
     "FAILING": "failing",
     "ERROR": "failing",
-    "INVAL": "wrongly configured",
-    "INVALID_REG": "wrongly configured",
+    "INVAL": "misconfigured",
+    "INVALID_REG": "misconfigured",
     "MAINT": "in maintenance",
-    "FUTURE": "not there yet",
+    "FUTURE": "not installed yet",
     "NOT_RESPONDING": "not responding",
-    "UNKNOWN": "not known to be up",
+    "UNKNOWN": "in an unknown state",
 }
 
 
 @dataclass(frozen=True)
 class SlurmNode:
-    """What Slurm knows of a node."""
+    """A node as Slurm describes it."""
 
     name: str
     host: str
@@ -84,21 +84,21 @@ class SlurmNode:
     cores_per_socket: int
     threads_per_core: int
     cpus: int
-    reserved_cores: frozenset[int]  # by Slurm for the system, in its own numbering: socket after socket
-    memory_mib: int | None  # what jobs may have
+    reserved_cores: frozenset[int]  # for the system, in Slurm's numbering: socket by socket
+    memory_mib: int | None  # available to jobs
     accelerators: tuple[Accelerators, ...]
-    out: str | None  # why it takes no jobs now
+    out: str | None  # why it is unavailable
     partitions: tuple[str, ...]
     features: tuple[str, ...]
 
     @property
     def num_cores(self) -> int:
-        """Physical cores, reserved ones with them."""
+        """Physical cores, including reserved ones."""
         return self.sockets * self.cores_per_socket
 
 
 def read_nodes(text: str) -> tuple[SlurmNode, ...]:
-    """The nodes, in Slurm's order."""
+    """Returns the nodes, in Slurm's order."""
     return tuple(_node(record) for record in read_records(text, "NodeName"))
 
 
@@ -123,15 +123,15 @@ def _node(record: dict[str, str]) -> SlurmNode:
 
 
 def _why_out(state: str) -> str | None:
-    """Why a node in a state such as IDLE+DRAIN takes no jobs; None if it does."""
+    """Returns why a node in a state such as IDLE+DRAIN is unavailable; None if it is available."""
     words = {word.rstrip("*~#!%$@^-") for word in state.upper().split("+")}
-    if "*" in state:  # Slurm 20.11's way to say it
+    if "*" in state:  # as Slurm 20.11 marks it
         words.add("NOT_RESPONDING")
     return next((why for word, why in OUT.items() if word in words), None)
 
 
 def _reserved_cores(record: dict[str, str], threads: int) -> frozenset[int]:
-    """Cores that jobs do not get; Slurm lists the hardware threads."""
+    """Returns the cores not available to jobs; Slurm lists hardware threads."""
     listed = text_of(record, "CPUSpecList") or ""
     if not re.fullmatch(r"[\d,-]+", listed, re.ASCII):
         return frozenset()
@@ -142,7 +142,7 @@ def _reserved_cores(record: dict[str, str], threads: int) -> frozenset[int]:
 
 
 def _memory_mib(record: dict[str, str]) -> int | None:
-    """RealMemory without what the system keeps; 1 is what Slurm says of a node whose memory is not configured."""
+    """Returns RealMemory − MemSpecLimit; None if RealMemory is 1, Slurm's default for nodes without a setting."""
     memory = number_of(record, "RealMemory") or 1
     left = memory - (number_of(record, "MemSpecLimit") or 0)
     return left if memory > 1 and left > 0 else None

@@ -1,65 +1,65 @@
-"""What a reader of a drafted site should know about a group of nodes, in sentences."""
+"""Notes on each group of nodes in a drafted site."""
 
 from collections import Counter
 
-from trainmark.machine.slurm.groups import AlikeNodes
+from trainmark.machine.slurm.groups import IdenticalNodes
 from trainmark.machine.slurm.nodes import SlurmNode
 from trainmark.machine.slurm.scontrol import SlurmPartition, SlurmSettings, fold_names
 from trainmark.machine.slurm.slots import is_flat, numbering_is_known
 from trainmark.spec.units import counted, show_duration
 
-MOST_FEATURES = 8
-MOST_LETTERS_OF_NAMES = 200
+MAX_FEATURES = 8
+MAX_NAMES_LENGTH = 200
 
 
-def group_notes(alike: AlikeNodes, settings: SlurmSettings) -> tuple[str, ...]:
-    """The notes, the most important first."""
+def group_notes(group: IdenticalNodes, settings: SlurmSettings) -> tuple[str, ...]:
+    """Returns the notes, the most important first."""
     return tuple(
         note
         for note in (
-            _hardware(alike),
-            _counted_out(alike.out),
-            _other_partitions(alike),
-            _access(alike),
-            _whole_nodes(alike, settings),
-            _max_nodes(alike),
-            _features(alike),
-            _accelerator_types(alike),
-            _core_numbers(alike, settings),
+            _hardware(group),
+            _unavailable(group.out),
+            _other_partitions(group),
+            _access(group),
+            _whole_nodes(group, settings),
+            _max_nodes(group),
+            _features(group),
+            _accelerator_types(group),
+            _core_numbers(group, settings),
         )
         if note
     )
 
 
 def count_states(nodes: tuple[SlurmNode, ...]) -> str:
-    """How many nodes are out for which reason: `2 drained, 1 down`."""
+    """Counts nodes by state: `2 drained, 1 down`."""
     return ", ".join(f"{number} {why}" for why, number in Counter(node.out or "up" for node in nodes).most_common())
 
 
-def _hardware(alike: AlikeNodes) -> str:
-    node = alike.up[0]
+def _hardware(group: IdenticalNodes) -> str:
+    node = group.up[0]
     threads = f" × {node.threads_per_core} hardware threads" if node.threads_per_core > 1 else ""
     memory = f", {node.memory_mib // 1024} GiB for jobs" if node.memory_mib else ""
     devices = "".join(f", {each.number} × {each.gres}" for each in node.accelerators)
     sockets = "1 socket" if node.sockets == 1 else f"{node.sockets} sockets"
-    return f"{_names(alike.up)}: {sockets} × {node.cores_per_socket} cores{threads}{memory}{devices}."
+    return f"{_names(group.up)}: {sockets} × {node.cores_per_socket} cores{threads}{memory}{devices}."
 
 
 def _names(nodes: tuple[SlurmNode, ...]) -> str:
     folded = fold_names(tuple(node.name for node in nodes))
-    return folded if len(folded) <= MOST_LETTERS_OF_NAMES else f"{folded[:MOST_LETTERS_OF_NAMES]}…"
+    return folded if len(folded) <= MAX_NAMES_LENGTH else f"{folded[:MAX_NAMES_LENGTH]}…"
 
 
-def _counted_out(nodes: tuple[SlurmNode, ...]) -> str:
-    return f"Not counted, because they take no jobs now: {_names(nodes)} ({count_states(nodes)})." if nodes else ""
+def _unavailable(nodes: tuple[SlurmNode, ...]) -> str:
+    return f"Not counted, because they are unavailable: {_names(nodes)} ({count_states(nodes)})." if nodes else ""
 
 
-def _other_partitions(alike: AlikeNodes) -> str:
+def _other_partitions(group: IdenticalNodes) -> str:
     others = [
-        f"{partition.name} ({_count_in(alike.up, partition.name)}, {_limit(partition)})"
-        for partition in alike.other_partitions
+        f"{partition.name} ({_count_in(group.up, partition.name)}, {_limit(partition)})"
+        for partition in group.other_partitions
     ]
-    return f"Nodes of these are in other partitions, too: {', '.join(others)}." if others else ""
+    return f"These nodes are also in other partitions: {', '.join(others)}." if others else ""
 
 
 def _count_in(nodes: tuple[SlurmNode, ...], partition: str) -> str:
@@ -71,8 +71,8 @@ def _limit(partition: SlurmPartition) -> str:
     return "no time limit" if partition.max_minutes is None else f"up to {show_duration(60 * partition.max_minutes)}"
 
 
-def _access(alike: AlikeNodes) -> str:
-    partition = alike.partition
+def _access(group: IdenticalNodes) -> str:
+    partition = group.partition
     limits = [
         f"Only these {what} may use the partition: {', '.join(names)}."
         for what, names in (("accounts", partition.accounts), ("QoS", partition.qos))
@@ -81,49 +81,47 @@ def _access(alike: AlikeNodes) -> str:
     return " ".join(limits)
 
 
-def _whole_nodes(alike: AlikeNodes, settings: SlurmSettings) -> str:
-    if len(alike.kind.slots) == 1 or not (alike.partition.gives_whole_nodes or settings.gives_whole_nodes):
+def _whole_nodes(group: IdenticalNodes, settings: SlurmSettings) -> str:
+    if len(group.kind.slots) == 1 or not (group.partition.gives_whole_nodes or settings.gives_whole_nodes):
         return ""
     return (
-        "Jobs get whole nodes here: use all slots of a node for a member (--workers "
-        f"{len(alike.kind.slots)}), or all members in one job (--set launch.allocation=one)."
+        "Jobs get exclusive nodes here: use all slots of a node for one member (--workers "
+        f"{len(group.kind.slots)}), or run all members in one job (--set launch.allocation=one)."
     )
 
 
-def _max_nodes(alike: AlikeNodes) -> str:
-    limit = alike.partition.max_nodes
-    return f"A job may have {counted(limit, 'node')} at most." if limit is not None and limit < len(alike.up) else ""
+def _max_nodes(group: IdenticalNodes) -> str:
+    limit = group.partition.max_nodes
+    return f"Jobs are limited to {counted(limit, 'node')}." if limit is not None and limit < len(group.up) else ""
 
 
-def _features(alike: AlikeNodes) -> str:
-    counts = Counter(feature for node in alike.up for feature in set(node.features))
-    some = sorted((-number, feature) for feature, number in counts.items() if number < len(alike.up))
+def _features(group: IdenticalNodes) -> str:
+    counts = Counter(feature for node in group.up for feature in set(node.features))
+    some = sorted((-number, feature) for feature, number in counts.items() if number < len(group.up))
     if not some:
         return ""
-    shown = ", ".join(f"{feature} ({-number})" for number, feature in some[:MOST_FEATURES])
+    shown = ", ".join(f"{feature} ({-number})" for number, feature in some[:MAX_FEATURES])
     return (
-        f"Some nodes have features that others lack: {shown}{', …' * (len(some) > MOST_FEATURES)}. If their processors "
-        "or accelerators differ, choose some by slurm.options, such as --constraint=FEATURE, and correct `count`."
+        f"Features of some nodes only: {shown}{', …' * (len(some) > MAX_FEATURES)}. If their processors or "
+        "accelerators differ, select nodes by slurm.options, such as --constraint=FEATURE, and correct `count`."
     )
 
 
-def _accelerator_types(alike: AlikeNodes) -> str:
-    if len(alike.kind.gres) < 2:
+def _accelerator_types(group: IdenticalNodes) -> str:
+    if len(group.kind.gres) < 2:
         return ""
-    types = ", ".join(alike.kind.gres)
-    return f"Accelerators of several types ({types}) are asked for as one; members may differ in speed."
+    types = ", ".join(group.kind.gres)
+    return f"Accelerators of several types ({types}) are requested as one; members may differ in speed."
 
 
-def _core_numbers(alike: AlikeNodes, settings: SlurmSettings) -> str:
-    node = alike.up[0]
+def _core_numbers(group: IdenticalNodes, settings: SlurmSettings) -> str:
+    node = group.up[0]
     if is_flat(node):
-        return (
-            "Slurm knows how many CPUs these nodes have, but not their sockets. Compare the slots with `lscpu` there."
-        )
-    is_known = numbering_is_known(node, alike.topology) or node.sockets == node.threads_per_core == 1
+        return "Slurm reports these nodes' CPUs, but not their sockets. Compare the slots with `lscpu` on a node."
+    is_known = numbering_is_known(node, group.topology) or node.sockets == node.threads_per_core == 1
     if is_known or settings.binds_tasks:  # where Slurm binds, it chooses the cores
         return ""
     return (
-        "The numbers of the cores are an assumption: one hardware thread of every core first, socket after socket. "
+        "Core numbers are an assumption: one hardware thread of every core first, socket by socket. "
         "Compare them with `lscpu --extended` on a node, or draft there: srun … trainmark machine --draft-site."
     )

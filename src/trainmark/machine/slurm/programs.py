@@ -1,4 +1,4 @@
-"""Slurm's programs, called with lists of words; what they answer, or why they do not."""
+"""Calling Slurm's commands: their output, or why they failed."""
 
 import re
 import subprocess
@@ -6,10 +6,10 @@ import subprocess
 from trainmark.spec.errors import EXIT_WRONG_INPUT, SchedulerError
 
 TIMEOUT_S = 60.0
-MOST_LETTERS = 200  # of an error that is quoted
+MAX_QUOTE = 200  # characters of an error that is quoted
 
-# What the programs say while the controller restarts or is too busy: later it will answer.
-PASSING = (
+# Errors while the controller restarts or is overloaded, worth a retry.
+TRANSIENT = (
     "Unable to contact slurm controller",
     "Socket timed out",
     "Zero Bytes were transmitted",
@@ -25,48 +25,48 @@ PASSING = (
 
 
 class SlurmRefusedError(SchedulerError):
-    """Slurm answered, and the answer is no."""
+    """Slurm refused the request."""
 
 
-class SlurmSilentError(SlurmRefusedError):
-    """sbatch ended well, but did not say which job it made: there may be one."""
+class NoJobIdError(SlurmRefusedError):
+    """sbatch succeeded without printing a job ID: there may be a job."""
 
 
 class SlurmUnreachableError(SchedulerError):
-    """Slurm does not answer now; it may later."""
+    """Slurm is unreachable at the moment."""
 
 
 class SlurmMissingError(SchedulerError):
-    """There is no such program here."""
+    """A Slurm command is not installed."""
 
     exit_code = EXIT_WRONG_INPUT
 
 
 def call(*words: str) -> str:
-    """What the program prints."""
+    """Runs a command and returns its standard output."""
     try:
         done = subprocess.run(words, capture_output=True, text=True, timeout=TIMEOUT_S, errors="replace", check=False)
     except FileNotFoundError:
         raise SlurmMissingError(
-            f"'{words[0]}' was not found here. Run on a login node of the cluster, or choose --launcher local."
+            f"'{words[0]}' was not found. Run on a login node of the cluster, or choose --launcher local."
         ) from None
     except subprocess.TimeoutExpired:
         raise SlurmUnreachableError(f"{words[0]} did not answer within {TIMEOUT_S:.0f} s. Try again later.") from None
     if done.returncode == 0:
         return done.stdout
-    said = in_one_line(done.stderr) or f"{words[0]} ended with exit code {done.returncode}"
-    if any(word in said for word in PASSING):
-        raise SlurmUnreachableError(said)
-    raise SlurmRefusedError(said)
+    message = in_one_line(done.stderr) or f"{words[0]} failed with exit code {done.returncode}"
+    if any(error in message for error in TRANSIENT):
+        raise SlurmUnreachableError(message)
+    raise SlurmRefusedError(message)
 
 
 def in_one_line(text: str) -> str:
-    """What a program said, without its name and "error" before each line."""
+    """Returns a command's messages in one line, without the `name: error:` prefixes."""
     lines = [re.sub(r"^\s*\w+: (error|fatal): ", "", line).strip() for line in text.splitlines()]
     return "; ".join(dict.fromkeys(line for line in lines if line))
 
 
 def last_of(error: Exception) -> str:
-    """The last of the errors that a program printed, which is the one that stopped it."""
+    """Returns the last error that a command printed, the one that stopped it."""
     last = str(error).rpartition("; ")[2]
-    return last.removesuffix("Try again later.").rstrip(". ")[:MOST_LETTERS]
+    return last.removesuffix("Try again later.").rstrip(". ")[:MAX_QUOTE]

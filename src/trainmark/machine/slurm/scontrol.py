@@ -1,4 +1,4 @@
-"""Text of scontrol taken apart: fields, names of nodes in short form, settings and partitions."""
+"""Parsing scontrol's output: records, settings and partitions; folding node names."""
 
 import re
 from collections.abc import Mapping
@@ -7,29 +7,29 @@ from itertools import groupby, zip_longest
 
 from trainmark.spec.words import PLAIN
 
-# The text formats have these in common from Slurm 20.11 to 24.11; the JSON of each version differs.
+# The text format is stable from Slurm 20.11 to 24.11; the JSON differs between versions.
 KEY = re.compile(r"(?:^|\s)([A-Z]\w*)=")
-NOTHING = {"", "(null)", "N/A", "n/a", "None", "NONE", "none"}
+NULL_VALUES = {"", "(null)", "N/A", "n/a", "None", "NONE", "none"}
 
 
 def read_records(text: str, first_key: str) -> list[dict[str, str]]:
-    """The records of `scontrol --oneliner show …` whose lines begin with `first_key`."""
+    """Returns the records of `scontrol --oneliner show …` that start with `first_key`."""
     return [_read_record(line) for line in text.split("\n") if line.startswith(f"{first_key}=")]
 
 
 def _read_record(line: str) -> dict[str, str]:
-    """Each key with its value, which may hold spaces."""
+    """Returns the keys and their values, which may contain spaces."""
     found = list(KEY.finditer(line))
     record: dict[str, str] = {}
     for this, following in zip_longest(found, found[1:]):
         value = line[this.end() : following.start() if following else None].strip()
-        # People write what they like into Reason and Comment. These come last: the first State is the node's.
+        # Reason and Comment are free text and come last: the first State is the node's.
         record.setdefault(this[1], value)
     return record
 
 
 def read_settings_lines(text: str) -> dict[str, str]:
-    """The settings of `scontrol show config`."""
+    """Returns the settings of `scontrol show config`."""
     settings: dict[str, str] = {}
     for line in text.split("\n"):
         key, equals, value = line.partition("=")
@@ -39,28 +39,28 @@ def read_settings_lines(text: str) -> dict[str, str]:
 
 
 def text_of(record: Mapping[str, str], key: str) -> str | None:
-    """The value of a key, or None where Slurm says in one of its ways that there is none."""
+    """Returns the value of a key; None for any of Slurm's null values."""
     value = record.get(key, "")
-    return None if value in NOTHING else value
+    return None if value in NULL_VALUES else value
 
 
 def number_of(record: Mapping[str, str], key: str) -> int | None:
-    """The whole number at a key; None where there is none, as for UNLIMITED."""
+    """Returns the integer value of a key; None if it is not one, such as UNLIMITED."""
     value = record.get(key, "")
     return int(value) if value.isascii() and value.isdigit() else None
 
 
 def list_of(record: Mapping[str, str], key: str) -> tuple[str, ...]:
-    """The words of a comma-separated list."""
+    """Returns the items of a comma-separated list."""
     return tuple(word for word in (text_of(record, key) or "").split(",") if word)
 
 
-# The last number in a name, with what stands before and after it.
+# The last number in a name, with its prefix and suffix.
 NUMBERED = re.compile(r"(.*?)(\d{1,9})(\D*)", re.ASCII)
 
 
 def fold_names(names: tuple[str, ...]) -> str:
-    """The names; those that differ in one number of as many digits alone are folded into brackets."""
+    """Returns names in Slurm's hostlist form; names that differ in one number of equal width are folded."""
     parts: dict[tuple[str, int, str], list[int]] = {}
     for name in names:
         found = NUMBERED.fullmatch(name)
@@ -70,7 +70,7 @@ def fold_names(names: tuple[str, ...]) -> str:
 
 
 def _folded(before: str, width: int, after: str, numbers: list[int]) -> str:
-    # Neighbours have the same distance to their place in the list.
+    # Consecutive numbers have a constant offset from their index.
     runs = [
         [f"{number:0{width}d}" for _, number in run]
         for _, run in groupby(enumerate(numbers), lambda placed: placed[1] - placed[0])
@@ -81,7 +81,7 @@ def _folded(before: str, width: int, after: str, numbers: list[int]) -> str:
 
 @dataclass(frozen=True)
 class SlurmSettings:
-    """How a cluster treats jobs."""
+    """A cluster's configuration, as far as jobs are concerned."""
 
     cluster: str
     version: str
@@ -94,17 +94,17 @@ class SlurmSettings:
 
     @property
     def binds_tasks(self) -> bool:
-        """Whether each task is bound to its own cores."""
+        """Whether tasks are bound to cores."""
         return any("affinity" in plugin for plugin in self.task_plugins)
 
     @property
     def confines_jobs(self) -> bool:
-        """Whether all tasks of a job's step are kept on the cores of the step."""
+        """Whether the tasks of a step are confined to the step's cores."""
         return self.constrains_cores and any("cgroup" in plugin for plugin in self.task_plugins)
 
 
 def read_settings(text: str) -> SlurmSettings:
-    """The settings, with Slurm's defaults for what the text does not say."""
+    """Returns the settings, with Slurm's defaults for missing ones."""
     lines = read_settings_lines(text)
     enforced = re.split(r"\W+", lines.get("AccountingStorageEnforce", ""))
     return SlurmSettings(
@@ -124,22 +124,22 @@ TIME = re.compile(r"(?:(?P<days>\d{1,6})-)?(?:(?P<hours>\d{1,6}):)?(?P<minutes>\
 
 @dataclass(frozen=True)
 class SlurmPartition:
-    """What jobs of a partition may have; None where there is no limit."""
+    """A partition and its limits; None: unlimited."""
 
     name: str
     is_default: bool
-    is_open: bool  # takes jobs of users
+    is_open: bool  # to users' jobs
     gives_whole_nodes: bool
     max_minutes: int | None
     max_nodes: int | None
     max_memory_mib_per_node: int | None
     max_memory_mib_per_cpu: int | None
-    accounts: tuple[str, ...]  # that may use it; none: all
+    accounts: tuple[str, ...]  # allowed; empty: all
     qos: tuple[str, ...]
 
 
 def read_partitions(text: str) -> tuple[SlurmPartition, ...]:
-    """The partitions, the default first, the others in Slurm's order."""
+    """Returns the partitions, the default first, the others in Slurm's order."""
     partitions = [_partition(record) for record in read_records(text, "PartitionName")]
     return tuple(sorted(partitions, key=lambda partition: not partition.is_default))
 
@@ -161,7 +161,7 @@ def _partition(record: dict[str, str]) -> SlurmPartition:
 
 
 def minutes_of(time: str) -> int | None:
-    """Whole minutes of Slurm's DAYS-HOURS:MINUTES:SECONDS; None for UNLIMITED."""
+    """Returns the minutes of Slurm's DAYS-HOURS:MINUTES:SECONDS; None for UNLIMITED."""
     found = TIME.fullmatch(time)
     if not found:
         return None

@@ -1,4 +1,4 @@
-"""The worker slots of a node that Slurm describes, in the numbers by which Linux knows its cores."""
+"""Worker slots of a node that Slurm describes, in Linux's core numbers."""
 
 from trainmark.machine.local_site import cpu_shares, split_evenly
 from trainmark.machine.slurm.nodes import SlurmNode
@@ -7,19 +7,19 @@ from trainmark.spec.site import Slot
 
 
 def node_slots(node: SlurmNode, here: Topology | None = None) -> tuple[Slot, ...]:
-    """One slot per accelerator, else one per socket, or two halves of one; all with equally many cores.
+    """One slot per accelerator, else one per socket, or two halves of one; all with the same number of cores.
 
-    `here` is the topology of this machine, if it is such a node: then the cores are numbered as they really are.
+    `here` is the topology of this machine, if it is such a node: then core numbers are the actual ones.
     """
     sockets = cores_by_socket(node, here)
     if node.accelerators:
         shares = _accelerator_shares(node, sockets)
         return tuple(Slot(cores=share, accelerator=number) for number, share in enumerate(shares))
-    return tuple(Slot(cores=share) for share in _alike(cpu_shares(sockets)))
+    return tuple(Slot(cores=share) for share in _equalised(cpu_shares(sockets)))
 
 
 def cores_by_socket(node: SlurmNode, here: Topology | None) -> tuple[tuple[int, ...], ...]:
-    """The cores of each socket that jobs may have, one hardware thread each."""
+    """Returns the cores of each socket available to jobs, one hardware thread each."""
     numbers = _core_numbers(node, here)
     free = [
         tuple(
@@ -37,20 +37,20 @@ def cores_by_socket(node: SlurmNode, here: Topology | None) -> tuple[tuple[int, 
 
 
 def is_flat(node: SlurmNode) -> bool:
-    """Whether Slurm only knows how many CPUs the node has: it then takes each for a socket."""
+    """Whether Slurm only has the node's CPU count: it then reports each CPU as a socket."""
     return node.cores_per_socket == 1 and node.sockets > 2
 
 
 def numbering_is_known(node: SlurmNode, here: Topology | None) -> bool:
-    """Whether this machine is such a node and shows how its cores are numbered."""
+    """Whether this machine is such a node, so that its core numbers are known."""
     return here is not None and len(here.cores) == node.num_cores
 
 
 def _core_numbers(node: SlurmNode, here: Topology | None) -> tuple[int, ...]:
-    """Linux's numbers of the cores in Slurm's order, socket after socket.
+    """Returns Linux's core numbers in Slurm's order, socket by socket.
 
-    Slurm's own numbers are not Linux's. Most machines with x86 and Arm count one hardware thread of every core first,
-    socket after socket (some, of Dell for example, go to and fro); on POWER the threads of a core are neighbours.
+    Slurm's numbers are abstract. Most x86 and Arm machines number one hardware thread of every core first, socket by
+    socket (some, such as Dell's, alternate between sockets); on POWER the threads of a core are consecutive.
     """
     if here is not None and numbering_is_known(node, here):
         return here.cores
@@ -59,13 +59,13 @@ def _core_numbers(node: SlurmNode, here: Topology | None) -> tuple[int, ...]:
 
 
 def _accelerator_shares(node: SlurmNode, sockets: tuple[tuple[int, ...], ...]) -> list[tuple[int, ...]]:
-    """Each accelerator's cores: a share of those of the sockets that it is attached to."""
+    """Returns each accelerator's cores: a share of the sockets that it is attached to."""
     attached = [each.sockets for each in node.accelerators]
     named = [socket for each in attached for socket in each]
     apart = len(named) == len(set(named)) and all(attached) and all(socket < len(sockets) for socket in named)
     if len(sockets) != node.sockets or not apart:
-        return _alike(_spread(sum(each.number for each in node.accelerators), sockets))
-    return _alike(
+        return _equalised(_spread(sum(each.number for each in node.accelerators), sockets))
+    return _equalised(
         [
             share
             for each in node.accelerators
@@ -75,7 +75,7 @@ def _accelerator_shares(node: SlurmNode, sockets: tuple[tuple[int, ...], ...]) -
 
 
 def _spread(number: int, sockets: tuple[tuple[int, ...], ...]) -> list[tuple[int, ...]]:
-    """Shares of the sockets' cores, each within one socket where these can be shared out evenly."""
+    """Splits the sockets' cores, each part within one socket if they divide evenly."""
     cores = tuple(core for socket in sockets for core in socket)
     each, rest = divmod(number, len(sockets))
     if rest or each > min(len(socket) for socket in sockets):
@@ -83,7 +83,7 @@ def _spread(number: int, sockets: tuple[tuple[int, ...], ...]) -> list[tuple[int
     return [share for socket in sockets for share in split_evenly(socket, each)]
 
 
-def _alike(shares: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    """All shares as large as the smallest: Slurm gives every task of a job equally many cores."""
+def _equalised(shares: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    """Cuts all shares to the smallest: Slurm gives every task of a job the same number of cores."""
     size = min(len(share) for share in shares)
     return [share[:size] for share in shares]

@@ -1,4 +1,4 @@
-"""A real mpirun for tests, and what they do where there is none."""
+"""A real mpirun for tests, which are skipped without one."""
 
 import os
 import shutil
@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-# Open MPI does not start anything for root unless told twice.
+# Open MPI refuses to run as root without both.
 AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 
 def require_mpirun(*names: str, package: str = "openmpi-bin") -> str:
-    """The path of the program; without it the test is skipped, or fails if TRAINMARK_REQUIRE_CLUSTER=1."""
+    """Returns the program's path; skips the test if it is missing, or fails it if TRAINMARK_REQUIRE_CLUSTER=1."""
     found = next((path for name in names or ("mpirun",) if (path := shutil.which(name))), None)
     if found is not None:
         return found
@@ -21,14 +21,14 @@ def require_mpirun(*names: str, package: str = "openmpi-bin") -> str:
     pytest.skip(missing)
 
 
-def hydras_environment(folder: Path) -> dict[str, str]:
-    """Variables by which mpirun and MPI are those of MPICH, also where Open MPI is installed beside it."""
+def mpich_environment(folder: Path) -> dict[str, str]:
+    """Returns variables that select MPICH's mpirun and library, also if Open MPI is installed."""
     hydra = require_mpirun("mpirun.mpich", "mpiexec.hydra", package="mpich")
     (folder / "bin").mkdir()
     mpirun = folder / "bin" / "mpirun"
-    mpirun.write_text(f'#!/bin/sh\nexec {hydra} "$@"\n')  # no link: Hydra looks for its other programs beside itself
+    mpirun.write_text(f'#!/bin/sh\nexec {hydra} "$@"\n')  # no symlink: Hydra finds its other programs by its own path
     mpirun.chmod(0o755)
-    for library in Path("/usr/lib").glob("*/libmpich.so.12"):  # only Debian calls it so
+    for library in Path("/usr/lib").glob("*/libmpich.so.12"):  # Debian's name
         (folder / "bin" / "libmpi.so.12").symlink_to(library)
     return {
         "PATH": f"{folder / 'bin'}:{os.environ['PATH']}",

@@ -1,4 +1,4 @@
-"""A drafted site as TOML: what is known as values, what is to be filled in as comments."""
+"""SiteDraft, and its site file: known settings as TOML values, settings to fill in as comments."""
 
 import textwrap
 from collections.abc import Iterator, Mapping
@@ -10,19 +10,19 @@ from trainmark.spec.units import show_cores
 
 WIDTH = 118
 HEAD = (
-    "A site file for trainmark. Complete it: lines that are comments with a key show what may be missing. "
-    "Every key is explained in docs/configuration.md, examples are in docs/sites."
+    "A site file for trainmark. Complete it: commented-out keys show what may be missing. "
+    "All keys are explained in docs/configuration.md; examples are in docs/sites."
 )
 AFTER_SLURM = (
-    "Then let small jobs look at the nodes: trainmark preflight --site site.toml",
+    "Then check the nodes with small jobs: trainmark preflight --site site.toml",
     "To see the scripts of a run: trainmark run --launcher slurm --site site.toml --dry-run",
 )
 AFTER_LOCAL = ("To see what a run would do: trainmark run --site site.toml --dry-run",)
 
 
 @dataclass(frozen=True)
-class Draft:
-    """A site, with notes for the one who completes its file; `reasons` are short ones, by key."""
+class SiteDraft:
+    """A site, with notes for whoever completes its file; `reasons` are short comments by key."""
 
     site: Site
     notes: tuple[str, ...]
@@ -31,8 +31,8 @@ class Draft:
     has_scheduler: bool = False
 
 
-def draft_text(draft: Draft) -> str:
-    """The text of the site file."""
+def site_toml(draft: SiteDraft) -> str:
+    """Returns the text of the site file."""
     site = draft.site
     notes = (HEAD, *(AFTER_SLURM if draft.has_scheduler else AFTER_LOCAL), *draft.notes)
     lines = [
@@ -48,33 +48,33 @@ def draft_text(draft: Draft) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _site_lines(draft: Draft) -> Iterator[str]:
+def _site_lines(draft: SiteDraft) -> Iterator[str]:
     site = draft.site
     yield (
         _value("allocators", list(site.allocators))
         if site.allocators
-        else _open("allocators", ["tcmalloc"], "if every node has the library")
+        else _example("allocators", ["tcmalloc"], "if every node has the library")
     )
     if draft.has_scheduler:
-        yield _open("setup", ["module load python", "source VENV/bin/activate"], "shell at the head of each job")
-    yield _open("container", ["apptainer", "exec", "--nv", "IMAGE.sif"], "runs trainmark in a container")
-    yield _open("python", "VENV/bin/python", "on the nodes; else the one that submits")
+        yield _example("setup", ["module load python", "source VENV/bin/activate"], "shell lines that start each job")
+    yield _example("container", ["apptainer", "exec", "--nv", "IMAGE.sif"], "runs trainmark in a container")
+    yield _example("python", "VENV/bin/python", "on the nodes; default: the one that submits")
 
 
-def _slurm_lines(draft: Draft) -> Iterator[str]:
+def _slurm_lines(draft: SiteDraft) -> Iterator[str]:
     slurm, reasons = draft.site.slurm, draft.reasons
-    yield _open("account", "PROJECT", reasons.get("slurm.account", ""))
-    yield _open("qos", "QOS")
-    yield _open("reservation", "NAME")
+    yield _example("account", "PROJECT", reasons.get("slurm.account", ""))
+    yield _example("qos", "QOS")
+    yield _example("reservation", "NAME")
     limit, why = slurm.time_limit_minutes, reasons.get("slurm.time_limit_minutes", "")
-    yield _value("time_limit_minutes", limit, why) if limit else _open("time_limit_minutes", 60, why)
+    yield _value("time_limit_minutes", limit, why) if limit else _example("time_limit_minutes", 60, why)
     yield _value("binding", slurm.binding, reasons.get("slurm.binding", ""))
     mpi_why = reasons.get("slurm.mpi", "")
-    yield _value("mpi", slurm.mpi, mpi_why) if slurm.mpi else _open("mpi", "pmix", "`srun --mpi=list` shows the types")
-    yield _open("options", ["--constraint=FEATURE"], "further options of sbatch")
+    yield (_value("mpi", slurm.mpi, mpi_why) if slurm.mpi else _example("mpi", "pmix", "`srun --mpi=list` shows types"))
+    yield _example("options", ["--constraint=FEATURE"], "more sbatch options")
 
 
-def _group_lines(group: NodeGroup, draft: Draft) -> Iterator[str]:
+def _group_lines(group: NodeGroup, draft: SiteDraft) -> Iterator[str]:
     if group.partition is not None:
         yield _value("partition", group.partition)
     if group.names:
@@ -90,35 +90,35 @@ def _group_lines(group: NodeGroup, draft: Draft) -> Iterator[str]:
     if group.memory_gib_per_slot is not None:
         yield _value("memory_gib_per_slot", group.memory_gib_per_slot)
     elif draft.has_scheduler:
-        yield _open("memory_gib_per_slot", 4, "Slurm does not say how much memory the nodes have")
+        yield _example("memory_gib_per_slot", 4, "Slurm does not report the nodes' memory")
     if any(slot.accelerator is not None for slot in group.slots):
         yield from _accelerator_lines(group, draft)
     if draft.has_scheduler:
-        yield _open("network_interface", "ib0", "`ip -brief address` on a node shows them")
+        yield _example("network_interface", "ib0", "`ip -brief address` on a node shows them")
     storage, why = group.local_storage, draft.reasons.get("groups.local_storage", "")
     yield (
         _value("local_storage", storage, why)
         if storage
-        else _open("local_storage", "/local/scratch", "a folder of each node's own, or $TMPDIR")
+        else _example("local_storage", "/local/scratch", "a node-local folder, or $TMPDIR")
     )
 
 
-def _accelerator_lines(group: NodeGroup, draft: Draft) -> Iterator[str]:
+def _accelerator_lines(group: NodeGroup, draft: SiteDraft) -> Iterator[str]:
     if draft.has_scheduler:
         yield _value("gres", group.gres)
     if group.bf16:
-        yield _open("bf16", False, "if they are older than Ampere")
+        yield _example("bf16", False, "if they are older than Ampere")
     else:
         yield _value("bf16", False, "older than Ampere")
 
 
 def _value(key: str, value: Any, why: str = "") -> str:
-    """One line of TOML, with a short reason."""
+    """One line of TOML, with a short comment."""
     return f"{key} = {_toml(value)}" + (f"  # {_printable(why)}" if why else "")
 
 
-def _open(key: str, example: Any, why: str = "") -> str:
-    """A line that shows how a key would be set."""
+def _example(key: str, example: Any, why: str = "") -> str:
+    """A commented-out example of a key."""
     return f"# {_value(key, example, why)}"
 
 
@@ -131,7 +131,7 @@ def _toml(value: Any) -> str:
 
 
 def _comment(note: str) -> list[str]:
-    """The note as comment lines of TOML, which hold no control characters."""
+    """The note as TOML comment lines, without control characters."""
     return textwrap.wrap(_printable(note), WIDTH, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False)
 
 
