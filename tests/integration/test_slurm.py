@@ -107,7 +107,7 @@ def test_status_cancel_and_resume_work_from_another_shell_after_the_submitter_di
 def test_members_that_wait_in_the_queue_say_why_and_are_stopped_by_cancel(
     cluster: Cluster, start_on_cluster: Start
 ) -> None:
-    everything = ("--nodes=4", "--exclusive", "--output=/dev/null", "--wrap=sleep 300")
+    everything = ("--nodes=4", "--exclusive", "--output=/dev/null", "--wrap=sleep 3000")
     other = cluster.run("sbatch", "--parsable", *everything).strip()
     try:
         run = start_on_cluster(*SMALL, "--members", "2", "--workers", "1")
