@@ -30,8 +30,8 @@ from trainmark.spec.result import Result
 from trainmark.spec.run_folder import Places, RunFolder
 from trainmark.spec.site import Site
 from trainmark.spec.status import Estimate, MemberProgress
-from trainmark.spec.stored_run import Stored, begun_with, change_data_dir, places_of, read_stored, refuse_edits
-from trainmark.store.runs import check_runs_dir, keep_richer_result, new_run_folder, origin_of
+from trainmark.spec.stored_run import Stored, change_data_dir, initial_settings, places_of, read_stored, refuse_edits
+from trainmark.store.runs import check_runs_dir, describe_origin, keep_earlier_result, new_run_folder
 from trainmark.store.speed import newest_speed
 
 # Called at every look at a run: its folder, and how to read what its members are doing.
@@ -84,8 +84,8 @@ def write_run(config: RunConfig, plan: Plan, site: Site, places: Places, progres
         flush_file_system(folder.path)
         write_text(folder.config, config_text(config))
         write_text(folder.site, site_text(site))
-        origin = origin_of(config, facts, config_hash(config))
-        write_json(folder.origin, origin | begun_with(config, plan, site, places))
+        origin = describe_origin(config, facts, config_hash(config))
+        write_json(folder.origin, origin | initial_settings(config, plan, site, places))
         write_json(folder.plan, plan_as_json(plan))  # last: a folder with a plan is a run that can be resumed
     return folder
 
@@ -129,7 +129,7 @@ def _missing(launcher: Launcher, watch: Watch, folder: RunFolder, *stored: *Stor
 
 def collect(folder: RunFolder) -> Result:
     """The Result, stored in the run's folder."""
-    result = keep_richer_result(folder, build_result(folder))
+    result = keep_earlier_result(folder, build_result(folder))
     write_from_reserve(folder.reserve("result"), lambda: write_text(folder.result, result.as_json()))
     return result
 
@@ -149,7 +149,7 @@ def resume(folder: RunFolder, watch: Watch, making: Progress, data_dir: Path | N
 def status(folder: RunFolder) -> tuple[list[MemberProgress], str | None]:
     """What each member is doing now, by its files and by the scheduler; and why the latter is silent, if it is."""
     answer = ask_queue(folder)
-    return read_progress(folder, answer.jobs), answer.silence
+    return read_progress(folder, answer.jobs), answer.error
 
 
 def cancel(folder: RunFolder) -> bool:

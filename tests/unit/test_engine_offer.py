@@ -129,5 +129,5 @@ def test_a_plug_ins_own_code_is_passed_through() -> None:
 def test_an_unknown_engine_is_refused_with_the_nearest() -> None:
     with pytest.raises(UnknownNameError, match=r"There is no engine 'tourch'\. Did you mean 'torch'\?"):
         planned(CPUS, 1, "train.engine=tourch")
-    with pytest.raises(ConfigError, match=r"is a Site, but an EngineOffer is needed"):
+    with pytest.raises(ConfigError, match=r"is a Site, not an EngineOffer"):
         planned(CPUS, 1, f"train.engine={__name__}:CPUS")

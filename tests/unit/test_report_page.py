@@ -14,7 +14,7 @@ from trainmark.plan.make import make_plan
 from trainmark.plan.resolve import parse_setting, resolve_config
 from trainmark.report.drawing import Curve, Figure, Plot, draw_svg, thin
 from trainmark.report.page import flat_rows, report_page, run_section
-from trainmark.report.plots import MOST_LINES, plots_of
+from trainmark.report.plots import MAX_LINES, plots_of
 from trainmark.spec.config import RunConfig
 from trainmark.spec.events import Event
 from trainmark.spec.plan import Plan, plan_from_json
@@ -285,7 +285,7 @@ def test_a_line_of_five_thousand_points_is_drawn_whole_and_a_longer_one_says_it_
 
 
 def test_a_large_ensemble_is_drawn_in_part_and_says_so() -> None:
-    count = MOST_LINES + 1
+    count = MAX_LINES + 1
     plot = plots_of(written_result(count), {m: written_events() for m in range(count)})[0]
     assert "n = 390 steps of 65 members" in plot.caption
     assert "Drawn: 33 members" in plot.caption

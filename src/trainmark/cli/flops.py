@@ -54,7 +54,7 @@ def _model_of(name: str, size: str) -> tuple[str, Mapping[str, Any], tuple[int, 
     from trainmark.data.facts import own_facts
     from trainmark.spec.errors import UnknownNameError
     from trainmark.spec.registries import MODELS, WORKLOADS
-    from trainmark.spec.registry import closest
+    from trainmark.spec.registry import did_you_mean
     from trainmark.workloads.find import find_size
 
     if name in WORKLOADS:
@@ -63,6 +63,6 @@ def _model_of(name: str, size: str) -> tuple[str, Mapping[str, Any], tuple[int, 
     if name not in MODELS:
         known = sorted({*MODELS, *WORKLOADS})
         raise UnknownNameError(
-            f"There is no model or workload '{name}'.{closest(name, known)} Known: {', '.join(known)}."
+            f"There is no model or workload '{name}'.{did_you_mean(name, known)} Known: {', '.join(known)}."
         )
     return name, {}, None

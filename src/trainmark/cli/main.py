@@ -9,7 +9,13 @@ import typer
 
 import trainmark
 from trainmark.cli import data, flops, list_parts, machine, preflight, report, results, run, score, stored_runs
-from trainmark.spec.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED, EXIT_WRONG_INPUT, TrainmarkError, on_one_line
+from trainmark.spec.errors import (
+    EXIT_INTERRUPTED,
+    EXIT_RUN_FAILED,
+    EXIT_WRONG_INPUT,
+    TrainmarkError,
+    escape_control_characters,
+)
 
 app = typer.Typer(
     name="trainmark",
@@ -89,5 +95,5 @@ def main() -> None:
 def _fail(message: str, code: int) -> None:
     if os.environ.get("TRAINMARK_DEBUG"):
         traceback.print_exc()
-    sys.stderr.write(f"trainmark: {on_one_line(message)}\n")
+    sys.stderr.write(f"trainmark: {escape_control_characters(message)}\n")
     sys.exit(code)

@@ -37,9 +37,9 @@ def explain_usage(error: Any) -> str:
     from pydantic import ValidationError  # not at the top: `--help` would wait for it
 
     if isinstance(error.__cause__, ValidationError):
-        from trainmark.spec.wrong_value import what_is_wrong
+        from trainmark.spec.validation_errors import describe_error
 
         first = error.__cause__.errors()[0]
         names = getattr(getattr(error, "param", None), "opts", None) or ["a value"]
-        message = f"{names[0]} {what_is_wrong(first)}, but got {str(first['input'])!r}"
+        message = f"{names[0]} {describe_error(first)}, but got {str(first['input'])!r}"
     return f"{message.rstrip('.')}. See: {command} --help"

@@ -32,7 +32,7 @@ def watching() -> LiveProgress:
     return LiveProgress(progress_console())
 
 
-def making_progress() -> Callable[[int, int], None]:
+def data_progress() -> Callable[[int, int], None]:
     """Progress of making data, on standard error."""
     return making(progress_console())
 
@@ -42,7 +42,7 @@ def staging_progress() -> Callable[[int, int], None]:
     return making(progress_console(), "staging data")
 
 
-def preparing_progress() -> Callable[[int, int], None]:
+def bootstrap_progress() -> Callable[[int, int], None]:
     """Progress of drawing the members' bootstraps, on standard error; only of large ensembles."""
     return making(progress_console(), "preparing the run", "bootstraps", silent_s=2.0)
 

@@ -13,8 +13,8 @@ from trainmark.spec.config_file import config_text
 from trainmark.spec.plan import advise_on_idle, job_as_json, plan_figures
 
 # Of whom a dry run shows the scripts.
-MOST_MEMBERS = 4
-MOST_MEMBERS_AS_JSON = 100
+MAX_MEMBERS = 4
+MAX_MEMBERS_AS_JSON = 100
 
 
 def announce(planned: PlannedRun) -> None:
@@ -37,10 +37,10 @@ def print_plan(planned: PlannedRun, console: Console) -> None:
 def print_preview(planned: PlannedRun, *, as_json: bool) -> None:
     """What a run would do; of a large ensemble, how much of it is left out."""
     config, plan = planned.config, planned.plan
-    most = MOST_MEMBERS_AS_JSON if as_json else MOST_MEMBERS
+    most = MAX_MEMBERS_AS_JSON if as_json else MAX_MEMBERS
     scripts, more = preview(planned, most), max(0, plan.members - most)
     if as_json:
-        mapping = [job_as_json(job) for job in plan.jobs[:MOST_MEMBERS_AS_JSON]]
+        mapping = [job_as_json(job) for job in plan.jobs[:MAX_MEMBERS_AS_JSON]]
         print_json(
             {
                 "config": config.model_dump(exclude_none=True),

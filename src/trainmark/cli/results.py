@@ -30,11 +30,13 @@ def results(
     from trainmark.report.results_table import print_results, result_row
     from trainmark.spec.errors import ConfigError
     from trainmark.spec.registries import WORKLOADS
-    from trainmark.spec.registry import closest
+    from trainmark.spec.registry import did_you_mean
     from trainmark.store.runs import all_runs
 
     if state not in (None, *STATES):
-        raise ConfigError(f"There is no state '{state}'.{closest(state, list(STATES))} States: {', '.join(STATES)}.")
+        raise ConfigError(
+            f"There is no state '{state}'.{did_you_mean(state, list(STATES))} States: {', '.join(STATES)}."
+        )
     if workload is not None:
         _ = WORKLOADS[workload]
     folders = all_runs(runs_dir, must_exist=runs_dir != DEFAULT_RUNS_DIR)

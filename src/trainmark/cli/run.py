@@ -59,7 +59,7 @@ def run(
 ) -> None:
     """Train a bagging ensemble and report FLOPS and VFLOPS."""
     from trainmark import pipeline
-    from trainmark.cli.output import end_with_result, making_progress, preparing_progress, watching
+    from trainmark.cli.output import bootstrap_progress, data_progress, end_with_result, watching
     from trainmark.cli.preflight import preflight_before_run
     from trainmark.cli.preview import announce, print_preview
     from trainmark.machine.local_site import local_site
@@ -84,7 +84,7 @@ def run(
         preflight_before_run(resolved, place, runs_dir)
     announce(planned)
     with watching() as watch:
-        result = pipeline.run(planned, watch, making_progress(), preparing_progress())
+        result = pipeline.run(planned, watch, data_progress(), bootstrap_progress())
     end_with_result(result, (runs_dir / result.run_id).resolve(), as_json=json)
 
 

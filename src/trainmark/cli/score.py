@@ -8,7 +8,7 @@ import typer
 from trainmark.cli.options import AsJson
 from trainmark.spec.errors import ConfigError
 
-MOST_EXPONENT = 500  # e^500 still fits a float
+MAX_EXPONENT = 500  # e^500 still fits a float
 
 
 def score(
@@ -37,7 +37,7 @@ def score(
         if value <= 0:
             raise ConfigError(f"--{name} must be more than 0, but got {value:g}. Give the measured figure.")
     check_same_scale(quality, target)
-    if exponent * abs(math.log((quality or target) / target)) > MOST_EXPONENT:
+    if exponent * abs(math.log((quality or target) / target)) > MAX_EXPONENT:
         raise ConfigError(f"({quality:g} / {target:g})^{exponent:g} overflows. Choose a smaller --exponent.")
     flops = flops_score(gflop_per_sample * 1e9, samples * epochs, minutes * 60)
     coefficient = quality_coefficient(quality, target, exponent)

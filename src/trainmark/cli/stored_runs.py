@@ -43,12 +43,12 @@ def resume(run: RunName, runs_dir: RunsDir = DEFAULT_RUNS_DIR, data_dir: DataDir
       trainmark resume latest
     """
     from trainmark import pipeline
-    from trainmark.cli.output import end_with_result, making_progress, watching
+    from trainmark.cli.output import data_progress, end_with_result, watching
     from trainmark.store.runs import find_run
 
     folder = find_run(run, runs_dir)
     with watching() as watch:
-        result = pipeline.resume(folder, watch, making_progress(), data_dir)
+        result = pipeline.resume(folder, watch, data_progress(), data_dir)
     end_with_result(result, folder.path, as_json=json)
 
 

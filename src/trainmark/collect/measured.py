@@ -24,7 +24,7 @@ from trainmark.spec.events import (
     Steps,
 )
 from trainmark.spec.machine_events import Usage, UsageStart
-from trainmark.spec.member_state import SETTLED
+from trainmark.spec.member_state import FINAL_STATES
 from trainmark.spec.plan import Job, Plan
 from trainmark.spec.registries import DATASETS
 from trainmark.spec.status import MemberState
@@ -223,4 +223,4 @@ class Measured:
     @property
     def is_over(self) -> bool:
         """Whether no member is running, waiting or stopped, so that nothing more is to come."""
-        return all(member.state in SETTLED for member in self.members)
+        return all(member.state in FINAL_STATES for member in self.members)

@@ -14,8 +14,8 @@ from trainmark.spec.registries import ENGINES, MODELS
 from trainmark.spec.site import Site
 from trainmark.workloads.find import find_card, find_size
 
-BY_LIBRARY = "--set train.communication=allreduce"
-PLAIN_EXCHANGE = {"communication": "allreduce", "communication_precision": "fp32"}
+USE_ALLREDUCE = "--set train.communication=allreduce"
+DEFAULT_EXCHANGE = {"communication": "allreduce", "communication_precision": "fp32"}
 
 
 def check_compatible(config: RunConfig, workers: int, site: Site) -> None:
@@ -106,7 +106,7 @@ def _whole_models(config: RunConfig, workers: int) -> Iterator[str]:
 def _too_few_workers(train: TrainConfig, workers: int) -> Iterator[str]:
     if workers > 1:
         return
-    for key, chosen, alone in differing(train, {"parallel": "data", "batch_norm": "worker"} | PLAIN_EXCHANGE):
+    for key, chosen, alone in differing(train, {"parallel": "data", "batch_norm": "worker"} | DEFAULT_EXCHANGE):
         fewest = 4 if chosen == "torus-2d" else 2
         yield (
             f"train.{key}={chosen} needs at least {fewest} workers a member, but there is 1. "
@@ -194,7 +194,7 @@ def _groups(train: TrainConfig, workers: int) -> Iterator[str]:
 
 
 def _wire(train: TrainConfig) -> Iterator[str]:
-    for key, chosen, only in differing(train, PLAIN_EXCHANGE) if train.parallel != "data" else ():
+    for key, chosen, only in differing(train, DEFAULT_EXCHANGE) if train.parallel != "data" else ():
         yield (
             f"train.{key}={chosen} works on the gradients of data parallelism, but train.parallel is "
             f"{train.parallel}. Choose --set train.{key}={only}, or --set train.parallel=data."
@@ -221,25 +221,25 @@ def _mpi(config: RunConfig, site: Site) -> Iterator[str]:
     if launcher == "local":
         yield (
             "train.communication=mpi joins workers that MPI has started, but the launcher 'local' starts them itself. "
-            f"Choose --launcher mpi, or {BY_LIBRARY}."
+            f"Choose --launcher mpi, or {USE_ALLREDUCE}."
         )
     if launcher == "slurm" and site.slurm.starter == "srun" and site.slurm.mpi in (None, "none"):
         yield (
             "train.communication=mpi needs workers that MPI can tell of each other, but srun starts them without. "
-            f'Set slurm.mpi = "pmix" in the site file, or choose {BY_LIBRARY}.'
+            f'Set slurm.mpi = "pmix" in the site file, or choose {USE_ALLREDUCE}.'
         )
     if train.communication_precision != "fp32":
         yield (
             f"MPI adds up gradients in fp32, but train.communication_precision is {train.communication_precision}. "
-            f"Choose --set train.communication_precision=fp32, or {BY_LIBRARY}."
+            f"Choose --set train.communication_precision=fp32, or {USE_ALLREDUCE}."
         )
     if site.has_accelerators:
         yield (
             "train.communication=mpi adds up gradients in the memory of the host, but they lie on accelerators. "
-            f"Choose {BY_LIBRARY}."
+            f"Choose {USE_ALLREDUCE}."
         )
     if not site.python and not site.container and find_spec("mpi4py") is None:
         yield (
             "train.communication=mpi needs mpi4py, which is not installed. Install it: pip install 'trainmark[mpi]', "
-            f"or choose {BY_LIBRARY}."
+            f"or choose {USE_ALLREDUCE}."
         )

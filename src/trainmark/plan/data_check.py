@@ -25,7 +25,7 @@ SPACE_FOR_MEMBER = 16 * 2**10  # of records, beside its bootstrap
 def check_data(config: RunConfig, plan: Plan, places: Places) -> DataFacts:
     """What the data are, if the run can begin; raises otherwise. Nothing is written, and no sample is read."""
     facts = facts_of(foresee_dataset(config, places.data))
-    check_found(config, facts)
+    check_data_facts(config, facts)
     num_samples = facts.num_train or 0
     check_draws(config, num_samples, plan.members, plan.workers_per_member)
     check_space(places.runs, needed_bytes=plan.members * (num_samples + SPACE_FOR_MEMBER) + SPACE_FOR_RECORDS)
@@ -44,7 +44,7 @@ def image_refusals(config: RunConfig) -> Iterator[str]:
     yield from _too_many_classes(config, known_classes(config))
 
 
-def check_found(config: RunConfig, found: DataFacts) -> None:
+def check_data_facts(config: RunConfig, found: DataFacts) -> None:
     """Raises if the model cannot be trained on data that are there: by what their files tell, as far as they do."""
     settings = DATASETS.load(config.dataset).Settings.model_fields
     shape = found.sample_shape

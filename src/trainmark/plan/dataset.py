@@ -7,7 +7,7 @@ from trainmark.plan.explain import COMMAND_LINE, Source
 from trainmark.plan.resolve import parse_setting, validated
 from trainmark.spec.errors import ConfigError, DataError, UnknownNameError
 from trainmark.spec.registries import DATASETS, WORKLOADS
-from trainmark.spec.registry import closest
+from trainmark.spec.registry import did_you_mean
 from trainmark.workloads.find import find_size
 
 
@@ -18,7 +18,7 @@ def dataset_named(name: str, size: str) -> str:
     if name not in DATASETS:
         known = sorted({*WORKLOADS, *DATASETS})
         raise UnknownNameError(
-            f"There is no workload or dataset '{name}'.{closest(name, known)} Known: {', '.join(known)}."
+            f"There is no workload or dataset '{name}'.{did_you_mean(name, known)} Known: {', '.join(known)}."
         )
     return name
 

@@ -7,10 +7,10 @@ from typing import Any, get_args
 from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
-from trainmark.spec.registry import closest
-from trainmark.spec.wrong_value import what_is_wrong
+from trainmark.spec.registry import did_you_mean
+from trainmark.spec.validation_errors import describe_error
 
-MOST_SHOWN = 100
+MAX_SHOWN = 100
 COMMAND_LINE = "the command line"  # as a source: the flags, not --set
 
 FLAGS = {
@@ -37,7 +37,7 @@ def explain(
     """One line about the error that is most likely the cause of the others."""
     # A misspelt key is often the one that is missing as well: the misspelling says more.
     error = next((error for error in errors if error["type"] == "extra_forbidden"), errors[0])
-    path, kind, what = error["loc"], error["type"], what_is_wrong(error)
+    path, kind, what = error["loc"], error["type"], describe_error(error)
     key = ".".join([*prefix, *(str(part) for part in path)])
     source = source_of((*prefix, *path), sources)
     got = _shown(repr(error["input"]))
@@ -62,7 +62,7 @@ def explain(
 def _hint(model: type[BaseModel], path: tuple[int | str, ...]) -> str:
     """The setting that was meant: one beside, one of that name in another section, or all that are known there."""
     beside, name = _keys_beside(model, path), str(path[-1])
-    near = closest(name, beside)
+    near = did_you_mean(name, beside)
     if near:
         return near
     elsewhere = [key for key in all_keys(model) if key.rpartition(".")[2] == name]
@@ -95,7 +95,7 @@ def source_of(path: tuple[int | str, ...], sources: list[Source]) -> str:
 def _shown(text: str) -> str:
     """The text, on one line and not longer than a line."""
     text = "".join(letter if letter.isprintable() else "?" for letter in text)
-    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}…"
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"
 
 
 def _how_to_list(model: type[BaseModel], path: tuple[int | str, ...]) -> str:

@@ -9,7 +9,7 @@ from trainmark.spec.config import RunChoices
 from trainmark.spec.errors import ConfigError
 from trainmark.spec.model_card import ModelCard
 from trainmark.spec.registries import DATASETS, MODELS, QUALITIES, TASKS
-from trainmark.spec.registry import closest
+from trainmark.spec.registry import did_you_mean
 from trainmark.spec.status import STEPS_FOR_SPEED
 from trainmark.spec.units import show_shape
 from trainmark.spec.workload import WorkloadSize
@@ -22,7 +22,7 @@ def check_model_settings(config: RunChoices, sources: list[Source]) -> None:
     for key, value in config.model_settings.items():
         where = source_of(("model_settings", key), sources)
         if key not in card.settings:
-            hint = closest(key, list(card.settings)) or f" Known here: {', '.join(card.settings) or 'none'}."
+            hint = did_you_mean(key, list(card.settings)) or f" Known here: {', '.join(card.settings) or 'none'}."
             raise ConfigError(f"{where}: the model '{config.model}' has no setting '{key}'.{hint}")
         for needed in _wrong_value(card, key, value):
             raise ConfigError(

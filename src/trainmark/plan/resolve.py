@@ -31,7 +31,7 @@ from trainmark.workloads.find import find_size
 BaseModelT = TypeVar("BaseModelT", bound=BaseModel)
 
 # Parts that engines bring, by the setting that chooses one.
-OF_ENGINES = {
+ENGINE_REGISTRIES = {
     "optimizer": OPTIMIZERS,
     "precision": PRECISIONS,
     "parallel": PARALLEL,
@@ -84,7 +84,7 @@ def parse_setting(text: str) -> Source:
 def resolve_config(sources: list[Source]) -> RunChoices:
     """The choices of all sources, with every name and setting checked."""
     user: dict[str, Any] = {}
-    sources = [_with_names_of_today(source) for source in sources]
+    sources = [_with_current_names(source) for source in sources]
     for source in sources:
         user = _merge(user, source.values)
     named = DEFAULTS | {key: user[key] for key in DEFAULTS if key in user}
@@ -96,7 +96,7 @@ def resolve_config(sources: list[Source]) -> RunChoices:
     _check_names(config)
     check_model_settings(config, sources)
     settings = validated(DATASETS.load(config.dataset).Settings, shaped(config, size), sources, ("data",))
-    config = config.model_copy(update={"data": _located(settings.model_dump(exclude_none=True))})
+    config = config.model_copy(update={"data": _with_absolute_path(settings.model_dump(exclude_none=True))})
     if "num_classes" not in user.get("model_settings", {}):
         config = config.model_copy(update={"model_settings": with_classes(config)})
     check_task(config, size)
@@ -104,7 +104,7 @@ def resolve_config(sources: list[Source]) -> RunChoices:
     return config
 
 
-def _with_names_of_today(source: Source) -> Source:
+def _with_current_names(source: Source) -> Source:
     """The same settings; each source on its own, so that a later one wins whichever name it uses."""
     if "train" not in source.values:
         return source
@@ -147,10 +147,10 @@ def _check_names(config: RunChoices) -> None:
     for key, offered in find_engine(config.train.engine).names().items():
         name = getattr(config.train, key)
         if name is not None and ":" not in name and name not in offered:
-            _ = OF_ENGINES[key][name]  # one of another engine is refused by the plan
+            _ = ENGINE_REGISTRIES[key][name]  # one of another engine is refused by the plan
 
 
-def _located(data: dict[str, Any]) -> dict[str, Any]:
+def _with_absolute_path(data: dict[str, Any]) -> dict[str, Any]:
     """The dataset's settings, with a path that means the same wherever ranks work."""
     return {**data, "path": str(Path(data["path"]).expanduser().resolve())} if "path" in data else data
 

@@ -21,7 +21,7 @@ PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 GREY, SHADE = "#666666", "#e8e8e8"
 DASHES = ("--", ":", "-.")
 WIDTH_INCHES, LEGEND_INCHES = 7.6, 0.5
-MOST_MARKED = 40  # points of a line that are marked one by one
+MAX_MARKED = 40  # points of a line that are marked one by one
 
 STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",  # text stays text: small, searchable, read aloud
@@ -206,7 +206,7 @@ def _draw_curve(axes: "Axes", curve: Curve, colour: str, label: str | None) -> N
             color=colour,
             alpha=1.0 if label is not None else 0.4,
             drawstyle="steps-pre" if curve.shape == "stairs" else "default",
-            marker="o" if curve.shape == "line" and len(curve.x) <= MOST_MARKED else "",
+            marker="o" if curve.shape == "line" and len(curve.x) <= MAX_MARKED else "",
             markersize=3,
             label=label,
         )

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, StrictUndefined
 
 from trainmark.report.drawing import Figure
-from trainmark.report.plots import RankEvents, or_reason, plots_of
+from trainmark.report.plots import RankEvents, figure_or_reason, plots_of
 from trainmark.report.result_table import interval_of, note_of, scale_of, state_of, training_of
 from trainmark.report.utilisation import TITLE, NodeSeries, utilisation_plot
 from trainmark.spec.event_files import first_of
@@ -63,7 +63,7 @@ def run_section(result: Result, events: RankEvents, usage: NodeSeries) -> RunSec
         facts=_facts(result),
         metrics=list(_metric_rows(result)),
         members=[_member_row(member) for member in result.members],
-        plots=[*plots_of(result, events), or_reason(TITLE, lambda: utilisation_plot(result, usage, events))],
+        plots=[*plots_of(result, events), figure_or_reason(TITLE, lambda: utilisation_plot(result, usage, events))],
         operators=operators,
         operators_caption=f"{model}, {convention} convention: FLOP per sample in one training step.",
         records={

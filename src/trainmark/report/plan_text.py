@@ -10,7 +10,7 @@ from trainmark.spec.plan import Plan, describe_scale, describe_slots
 from trainmark.spec.status import STEPS_FOR_SPEED, Estimate, Range
 from trainmark.spec.units import counted, show_bytes, show_cores
 
-MOST_ROWS = 20
+MAX_ROWS = 20
 
 
 def plan_line(plan: Plan) -> str:
@@ -25,7 +25,7 @@ def plan_table(plan: Plan) -> Table:
     rows = 0
     for job in plan.jobs:
         for rank in job.ranks:
-            if rows == MOST_ROWS:
+            if rows == MAX_ROWS:
                 table.add_row("…", "", "", "", "")
                 return table
             device = "" if rank.accelerator is None else str(rank.accelerator)

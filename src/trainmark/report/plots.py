@@ -10,9 +10,9 @@ from trainmark.spec.events import Evaluation, Event, Steps
 from trainmark.spec.result import Result
 from trainmark.spec.units import counted, show_value
 
-MOST_POINTS = 5000  # of one line; a page is some 700 pixels wide
-MOST_LINES = 64
-MOST_POINTS_OF_ALL = 40_000  # of the lines of a large ensemble together, so that a browser still opens the page
+MAX_POINTS = 5000  # of one line; a page is some 700 pixels wide
+MAX_LINES = 64
+MAX_POINTS_OF_ALL = 40_000  # of the lines of a large ensemble together, so that a browser still opens the page
 
 RankEvents = Mapping[int, Sequence[Event]]  # member → the events of its rank 0
 
@@ -20,14 +20,14 @@ RankEvents = Mapping[int, Sequence[Event]]  # member → the events of its rank 
 def plots_of(result: Result, events: RankEvents) -> list[Figure]:
     """The figures of a run, in the order of the page."""
     return [
-        or_reason("Learning rate", lambda: _learning_rate(result, events)),
-        or_reason("Loss", lambda: _loss(result, events)),
-        or_reason("Step time", lambda: _step_time(result, events)),
-        or_reason("Quality", lambda: _quality(result, events)),
+        figure_or_reason("Learning rate", lambda: _learning_rate(result, events)),
+        figure_or_reason("Loss", lambda: _loss(result, events)),
+        figure_or_reason("Step time", lambda: _step_time(result, events)),
+        figure_or_reason("Quality", lambda: _quality(result, events)),
     ]
 
 
-def or_reason(title: str, draw: Callable[[], Figure]) -> Figure:
+def figure_or_reason(title: str, draw: Callable[[], Figure]) -> Figure:
     """The figure, drawn; where events hold what cannot be drawn, why there is none."""
     try:
         figure = draw()
@@ -147,8 +147,8 @@ def _figure(result: Result, caption: str, of_members: Mapping[int, Curve], plot:
             f"Not shown: no member has recorded a{'n' * (what == 'evaluation')} {what} with a value to show.",
         )
     curves = list(of_members.values())
-    shown = curves[:: -(-len(curves) // MOST_LINES)]
-    most = min(MOST_POINTS, MOST_POINTS_OF_ALL // len(shown))
+    shown = curves[:: -(-len(curves) // MAX_LINES)]
+    most = min(MAX_POINTS, MAX_POINTS_OF_ALL // len(shown))
     thinned = tuple(thin(curve, most) for curve in shown)
     count = sum(len(curve.x) for curve in curves)
     caption += f" n = {counted(count, what)} of {counted(len(curves), 'member')}."

@@ -5,14 +5,14 @@ from collections import Counter
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from trainmark.spec.status import GOING_ON, MemberProgress
+from trainmark.spec.status import ACTIVE_STATES, MemberProgress
 from trainmark.spec.units import show_duration
 
-MOST_ROWS = 16
+MAX_ROWS = 16
 COLUMNS = ("member", "state", "progress", "epoch", "loss", "quality", "samples/s", "left")
 
 
-def progress_table(members: list[MemberProgress], most_rows: int = MOST_ROWS) -> Table:
+def progress_table(members: list[MemberProgress], most_rows: int = MAX_ROWS) -> Table:
     """One row per member; of a large ensemble those that train now, and a count of the others."""
     is_queued = any(member.job for member in members)
     columns = [name for name in COLUMNS if not (is_queued and name == "progress")]  # there is no room for both
@@ -54,7 +54,7 @@ def run_state(members: list[MemberProgress], *, is_alive: bool) -> str:
     states = {member.state for member in members}
     if is_alive:
         return "running"
-    if states & {"queued", *GOING_ON}:
+    if states & {"queued", *ACTIVE_STATES}:
         return "running as jobs; the launcher has ended"
     return "all members finished" if states == {"finished"} else "not running"
 

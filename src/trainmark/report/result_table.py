@@ -68,7 +68,7 @@ def _metrics(result: Result, *, notes_below: bool) -> Iterator[RenderableType]:
         table.add_column("note")
     for name, row in metric_rows().items():
         metric = result.metrics.get(name)  # a Result of an earlier version may lack it
-        if metric is None or (metric.value is None and row.only_if_there):
+        if metric is None or (metric.value is None and row.hide_if_unavailable):
             continue
         value = "unavailable" if metric.value is None else show_value(metric.value, metric.unit)
         note = note_of(metric, row.note)

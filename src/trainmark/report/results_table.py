@@ -10,7 +10,7 @@ from rich.table import Table
 from trainmark.report.console import NARROW, result_console
 from trainmark.spec.metrics import Column, metric_rows
 from trainmark.spec.result import Result
-from trainmark.spec.run_folder import is_named
+from trainmark.spec.run_folder import matches_id
 
 Row = dict[str, Any]
 
@@ -25,7 +25,7 @@ OF_RUNS: Columns = {
     "scale": Column("M×P", str),
     "state": Column("state", str),
 }
-FIRST_TO_GO = (
+DROP_ORDER = (
     "time_to_train_all_s",
     "vflops",
     "flops_share_of_ceiling",
@@ -99,7 +99,7 @@ def _layouts(rows: list[Row], all_ids: list[str], console: Console) -> Iterator[
     short = [{**row, "run_id": short_id(row["run_id"], all_ids)} for row in rows]
     yield _table(short, columns, console), []
     hidden: list[str] = []
-    for name in FIRST_TO_GO:
+    for name in DROP_ORDER:
         columns = {key: column for key, column in columns.items() if key != name}
         hidden.append(name)
         yield _table(short, columns, console), [every[key].heading for key in every if key in hidden]
@@ -109,7 +109,7 @@ def short_id(run_id: str, all_ids: list[str]) -> str:
     """The moment of its start, with the end of its id if runs started in the same second, as far as that is unique."""
     start = run_id[:START]
     for short in (start, f"{start}-{run_id.rpartition('-')[2]}"):
-        if len(short) < len(run_id) and sum(is_named(other, short) for other in all_ids) == 1:
+        if len(short) < len(run_id) and sum(matches_id(other, short) for other in all_ids) == 1:
             return short
     return run_id
 

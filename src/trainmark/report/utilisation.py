@@ -15,9 +15,9 @@ from trainmark.spec.result import Metric, Result
 from trainmark.spec.units import parse_cores, show_value
 
 TITLE = "Utilisation over time"
-MOST_PANELS = 8
-MOST_POINTS = 600  # of one line; a panel is some 350 pixels wide
-LEAST_GAP = 1 / 500  # of a panel's width: a shorter pause in training cannot be seen
+MAX_PANELS = 8
+MAX_POINTS = 600  # of one line; a panel is some 350 pixels wide
+MIN_GAP = 1 / 500  # of a panel's width: a shorter pause in training cannot be seen
 
 BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, _ = PALETTE
 GREY = "#999999"
@@ -55,7 +55,7 @@ def utilisation_plot(result: Result, usage: NodeSeries, events: RankEvents) -> F
     ]
     if not panels:
         return Figure(TITLE, NO_SERIES)
-    shown = panels[:: -(-len(panels) // MOST_PANELS)]
+    shown = panels[:: -(-len(panels) // MAX_PANELS)]
     columns = 1 if len(shown) == 1 else 2
     height = 2.9 if columns == 1 else 2.1  # of a panel: two parts for shares, one for bytes
     rows = _rows(shown, columns)
@@ -105,12 +105,12 @@ def _pauses(of_rank: Sequence[Event], origin_s: float, end_s: float) -> tuple[tu
             begin_s = event.wall_s - origin_s
             edges += [begin_s, begin_s + stops[event.epoch] if event.epoch in stops else end_s]
     gaps = zip(edges[::2], [*edges[1::2], end_s], strict=True)
-    return tuple((begin, end) for begin, end in gaps if end - begin > LEAST_GAP * end_s)
+    return tuple((begin, end) for begin, end in gaps if end - begin > MIN_GAP * end_s)
 
 
 def _binned(panel: Panel) -> Panel:
-    """At most MOST_POINTS points: the means of as many neighbouring samples as it takes."""
-    each = -(-len(panel.x) // MOST_POINTS)
+    """At most MAX_POINTS points: the means of as many neighbouring samples as it takes."""
+    each = -(-len(panel.x) // MAX_POINTS)
     if each == 1:
         return panel
     cuts = range(0, len(panel.x), each)
@@ -226,6 +226,6 @@ def _caption(result: Result, panels: list[Panel], shown: list[Panel]) -> str:
     caption += f"n = {samples:,} sample{'s' * (samples != 1)} of {count} node{'s' * (count != 1)}."
     if len(shown) < count:
         caption += f" Drawn: {len(shown)} of them, evenly chosen."
-    if any(panel.samples > MOST_POINTS for panel in shown):
-        caption += f" Of a line with more than {MOST_POINTS} samples, means of neighbours are drawn."
+    if any(panel.samples > MAX_POINTS for panel in shown):
+        caption += f" Of a line with more than {MAX_POINTS} samples, means of neighbours are drawn."
     return caption

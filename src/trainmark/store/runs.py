@@ -20,9 +20,9 @@ from trainmark.machine.storage import check_space
 from trainmark.spec.config import RunConfig
 from trainmark.spec.errors import ConfigError, RunNotFoundError, StorageError, TrainmarkError
 from trainmark.spec.result import Result
-from trainmark.spec.run_folder import RunFolder, is_named
+from trainmark.spec.run_folder import RunFolder, matches_id
+from trainmark.spec.validation_errors import describe_error
 from trainmark.spec.workload import DataFacts
-from trainmark.spec.wrong_value import what_is_wrong
 from trainmark.workloads.find import find_size
 
 
@@ -96,7 +96,7 @@ def find_run(name: str, runs_dir: Path) -> RunFolder:
         )
     if name == "latest":
         return runs[-1]
-    matches = [run for run in runs if run.run_id == name] or [run for run in runs if is_named(run.run_id, name)]
+    matches = [run for run in runs if run.run_id == name] or [run for run in runs if matches_id(run.run_id, name)]
     if len(matches) == 1:
         return matches[0]
     if not matches:
@@ -119,7 +119,7 @@ def read_result(folder: RunFolder) -> Result | None:
         reason = str(error)
         if isinstance(error, ValidationError):
             first = error.errors()[0]
-            reason = f"{'.'.join(map(str, first['loc'])) or 'it'} {what_is_wrong(first)}"
+            reason = f"{'.'.join(map(str, first['loc'])) or 'it'} {describe_error(first)}"
         raise RunNotFoundError(
             f"{folder.result} cannot be read as a Result: {reason}. "
             "Move it away; trainmark show then rebuilds it from the events."
@@ -135,7 +135,7 @@ def _trained_again(stored: Result, new: Result) -> list[int]:
     return [member.member for member in had if tries.get(member.member, 0) > member.attempts]
 
 
-def keep_richer_result(folder: RunFolder, new: Result) -> Result:
+def keep_earlier_result(folder: RunFolder, new: Result) -> Result:
     """The new Result; where a stored one knows what has been damaged since, that is kept, and a warning names it."""
     if not folder.result.exists():
         return new
@@ -155,7 +155,7 @@ def keep_richer_result(folder: RunFolder, new: Result) -> Result:
     return new.model_copy(update={"warnings": [warning, *new.warnings]})
 
 
-def origin_of(config: RunConfig, facts: DataFacts, config_hash: str) -> dict[str, Any]:
+def describe_origin(config: RunConfig, facts: DataFacts, config_hash: str) -> dict[str, Any]:
     """The content of origin.json, now."""
     unlike = differences(find_size(config.workload, config.size), config.dataset, facts)
     return {

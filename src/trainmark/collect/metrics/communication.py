@@ -61,7 +61,7 @@ SHARE = MetricRow(
     description="The share of training time by which communication among workers lengthened the steps.",
     compute=_share,
     needs="epochs",
-    only_if_there=True,
+    hide_if_unavailable=True,
 )
 
 
@@ -94,7 +94,7 @@ BYTES_PER_STEP = MetricRow(
     description="The bytes that one worker sends to the others in one step, as the kernel counted them.",
     compute=_bytes_per_step,
     needs="epochs",
-    only_if_there=True,
+    hide_if_unavailable=True,
 )
 
 
@@ -138,7 +138,7 @@ INTRA_NODE = MetricRow(
     description="The bytes per second of training that a member's workers send to others of their own node.",
     compute=lambda measured: _bandwidth(measured, lambda stop: stop.sent_intra_node_bytes),
     needs="epochs",
-    only_if_there=True,
+    hide_if_unavailable=True,
 )
 INTER_NODE = MetricRow(
     "communication_inter_node_bytes_per_s",
@@ -148,7 +148,7 @@ INTER_NODE = MetricRow(
     description="The bytes per second of training that a member's workers send to other nodes.",
     compute=lambda measured: _bandwidth(measured, lambda stop: stop.sent_inter_node_bytes),
     needs="epochs",
-    only_if_there=True,
+    hide_if_unavailable=True,
 )
 
 
@@ -172,7 +172,7 @@ BUBBLE = MetricRow(
     description="The share of training time in which a pipeline's workers had nothing to compute.",
     compute=_bubble,
     needs="epochs",
-    only_if_there=True,
+    hide_if_unavailable=True,
 )
 
 
@@ -195,5 +195,5 @@ STALENESS = MetricRow(
     description="How many updates a parameter server's weights were ahead of those that a gradient was computed from.",
     compute=_staleness,
     needs="epochs",
-    only_if_there=True,
+    hide_if_unavailable=True,
 )

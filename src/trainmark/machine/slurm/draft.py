@@ -9,10 +9,10 @@ from trainmark.machine.slurm.notes import count_states, group_notes
 from trainmark.machine.slurm.programs import SlurmRefusedError, SlurmUnreachableError, call, last_of
 from trainmark.machine.slurm.scontrol import SlurmSettings, read_partitions, read_settings
 from trainmark.spec.errors import PlanError
+from trainmark.spec.script_text import FOLDER, PLAIN
 from trainmark.spec.site import Site
 from trainmark.spec.slurm_site import SlurmSite
 from trainmark.spec.units import counted
-from trainmark.spec.words import FOLDER, PLAIN
 
 ALONE = "To describe this machine alone: trainmark machine --draft-site --no-slurm."
 SEVERAL_GROUPS = "A run uses all groups: keep those whose nodes should take part, and remove the others."

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import groupby, zip_longest
 
-from trainmark.spec.words import PLAIN
+from trainmark.spec.script_text import PLAIN
 
 # The text formats have these in common from Slurm 20.11 to 24.11; the JSON of each version differs.
 KEY = re.compile(r"(?:^|\s)([A-Z]\w*)=")
