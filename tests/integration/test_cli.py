@@ -121,8 +121,8 @@ def test_a_dry_run_refuses_what_the_run_would_refuse(
         ("run --size huge", "has no size 'huge'"),
         ("run --set train.epoch=3", "Did you mean 'epochs'?"),
         ("run --set nonsense", "--set needs key=value"),
-        ("run --config none.toml", "There is no file none.toml"),
-        ("run --site none.toml", "There is no file none.toml"),
+        ("run --config none.toml", "none.toml does not exist."),
+        ("run --site none.toml", "none.toml does not exist."),
         ("run --launcher slrm", "There is no launcher 'slrm'"),
         ("show", "No runs in"),
         ("results --state complet", "Did you mean 'complete'?"),
@@ -223,7 +223,7 @@ def test_a_runs_folder_that_cannot_be_used_is_one_line_and_exit_code_2(
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1
     assert message in done.stderr
-    assert ". Name another" in done.stderr or "--runs-dir" in done.stderr
+    assert ". Choose another" in done.stderr or "--runs-dir" in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 

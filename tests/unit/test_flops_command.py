@@ -75,7 +75,7 @@ def test_a_detectors_table_by_size_says_what_each_proposal_adds(capsys: pytest.C
     # Two hidden layers of 128 on 64 × 7 × 7 values, five classes with a box each: 2 · (3136 · 128 + 128² + 128 · 25).
     each = 2 * (3136 * 128 + 128 * 128 + 128 * 25)
     assert each == 841_984
-    assert "Each one adds 842 kFLOP forward and 2.526 MFLOP in training (exact)" in capsys.readouterr().out
+    assert "Each adds 842 kFLOP forward and 2.526 MFLOP in training (exact)" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

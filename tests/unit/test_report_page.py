@@ -205,15 +205,15 @@ def test_the_learning_rate_is_drawn_step_by_step() -> None:
 def test_a_run_that_recorded_no_learning_rate_says_so_and_keeps_its_other_plots() -> None:
     rate, *others = plots_of(written_result(), {0: written_events(rates=False)})
     assert rate.svg is None
-    assert "hold no learning rate" in rate.caption
+    assert "did not record the learning rate" in rate.caption
     assert all(plot.svg for plot in others)
-    assert "hold no learning rate" in page(written_result(), {0: written_events(rates=False)})
+    assert "did not record the learning rate" in page(written_result(), {0: written_events(rates=False)})
 
 
 def test_step_times_are_drawn_with_the_steps_that_the_metrics_leave_out_shaded() -> None:
     plot = plots_of(written_result(), {0: written_events()})[2]
     assert "in ms; from 20 ms to 90 ms" in plot.caption
-    assert "warm-up, left out of the metrics (steps per member: 1)" in plot.caption
+    assert "warm-up, excluded from the metrics (steps per member: 1)" in plot.caption
     assert "median of the steady state, 20 ms" in plot.caption
     xs = [x for x, _ in line_in(plot)]
     shades = [path.attrib["d"] for path in drawn(plot).iter(f"{SVG}path") if "fill: #e8e8e8" in path.get("style", "")]
@@ -257,7 +257,7 @@ def test_losses_that_are_no_numbers_are_left_out_and_counted() -> None:
     events = written_events()
     events[-2] = changed(events[-2], loss=[1.5, 1.0, None])
     plot = plots_of(written_result(), {0: events})[1]
-    assert "Left out, as their loss is not finite: 1." in plot.caption
+    assert "Omitted steps with a loss that is not finite: 1." in plot.caption
     assert "n = 5 steps" in plot.caption
     assert len(line_in(plot)) == 5
 

@@ -116,5 +116,5 @@ def test_no_runs_and_no_matching_runs_are_said_apart(capsys: pytest.CaptureFixtu
     print_results([], IDS, "runs")
     assert capsys.readouterr().out == (
         "No runs in runs. Start one with: trainmark run\n"
-        "None of the 3 runs in runs matches. Leave out --workload and --state to see them.\n"
+        "None of the 3 runs in runs matches. Remove --workload and --state to see them.\n"
     )

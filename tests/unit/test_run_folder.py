@@ -68,7 +68,7 @@ def test_the_result_of_a_member_that_is_trained_again_after_it_finished_is_kept(
     write_text(folder.result, first.as_json())
     assert keep_earlier_result(folder, first).warnings == []
     assert keep_earlier_result(folder, again).warnings == [
-        "the Result stored earlier has member 0 finished, which was trained again; it is kept as result-1.json"
+        "the Result stored earlier contains member 0, which was trained again; it is kept as result-1.json"
     ]
     assert folder.earlier_result(1).read_text() == first.as_json()
 

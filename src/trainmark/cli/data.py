@@ -1,4 +1,4 @@
-"""`trainmark data`: make small datasets in the layout of the real ones, check datasets, stage them ahead of runs."""
+"""`trainmark data`: generates small datasets in the layout of the real ones, checks and stages datasets."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,7 +9,7 @@ from trainmark.cli.options import AsJson, DatasetName, DatasetSetting
 from trainmark.cli.stage_data import stage
 
 data = typer.Typer(
-    help="Make small datasets, check datasets, stage them ahead of runs.",
+    help="Generate small datasets, check datasets, stage them ahead of runs.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )

@@ -1,4 +1,4 @@
-"""`trainmark list`: the named parts of each kind."""
+"""`trainmark list`: lists the named parts of each kind."""
 
 from typing import Annotated
 

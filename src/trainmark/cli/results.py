@@ -1,4 +1,4 @@
-"""`trainmark results`: the stored runs."""
+"""`trainmark results`: lists the stored runs."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -49,17 +49,17 @@ def results(
 
 
 def _result_of(folder: "RunFolder") -> "tuple[Result | None, str | None]":
-    """The stored Result, or what there is of one; where it cannot be read, the reason."""
+    """Returns the stored Result, or one built from the events so far, or the reason why there is none."""
     from trainmark.spec.errors import TrainmarkError
     from trainmark.store.runs import read_result
 
     try:
         if stored := read_result(folder):
             return stored, None
-        from trainmark.collect.build import build_result  # not needed, and not loaded, for runs that have ended
+        from trainmark.collect.build import build_result  # not loaded for runs that have ended
 
         return build_result(folder), None
     except TrainmarkError as error:
         return None, str(error)
-    except Exception as error:  # noqa: BLE001  one run that cannot be read hides no other
+    except Exception as error:  # noqa: BLE001  an unreadable run must not hide the others
         return None, f"{type(error).__name__}: {error}"

@@ -1,4 +1,4 @@
-"""Many Results in one table, a row each, with as many columns as fit."""
+"""Table of many Results, one row each, with as many columns as fit."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +14,7 @@ from trainmark.spec.run_folder import matches_id
 
 Row = dict[str, Any]
 
-# Key of the row → heading, and how a value is shown.
+# Key of the row → heading and format.
 Columns = dict[str, Column]
 OF_RUNS: Columns = {
     "run_id": Column("run", str),
@@ -43,7 +43,7 @@ def _of_metrics() -> Columns:
 
 
 def result_row(path: Path, result: Result | None, reason: str | None) -> Row:
-    """One run as a flat record; one whose Result cannot be read is listed all the same, with the reason."""
+    """Returns a run as a flat record; a run without a readable Result has the reason."""
     row: Row = {"run_id": path.name, "path": str(path), "state": "unreadable", "started_at": None}
     row |= dict.fromkeys(("workload", "size", "model", "dataset", "precision", "members", "workers", "system_scale"))
     metrics = _of_metrics()
@@ -69,14 +69,12 @@ def result_row(path: Path, result: Result | None, reason: str | None) -> Row:
 
 
 def print_results(rows: list[Row], all_ids: list[str], runs_dir: str) -> None:
-    """The rows as a table; `all_ids` are those of all stored runs, so that a shortened id still names one run alone."""
+    """Prints the rows as a table; `all_ids` of all stored runs keep shortened ids unique."""
     console = result_console()
     if not rows:
         none = f"No runs in {runs_dir}. Start one with: trainmark run"
         if all_ids:
-            none = (
-                f"None of the {len(all_ids)} runs in {runs_dir} matches. Leave out --workload and --state to see them."
-            )
+            none = f"None of the {len(all_ids)} runs in {runs_dir} matches. Remove --workload and --state to see them."
         console.print(none, soft_wrap=True, markup=False)
         return
     layouts = list(_layouts(rows, all_ids, console))
@@ -93,7 +91,7 @@ def print_results(rows: list[Row], all_ids: list[str], runs_dir: str) -> None:
 
 
 def _layouts(rows: list[Row], all_ids: list[str], console: Console) -> Iterator[tuple[Table, list[str]]]:
-    """Tables of these rows, from the widest to the narrowest, and the headings of the columns that each leaves out."""
+    """Yields tables from the widest to the narrowest, each with the headings of its hidden columns."""
     columns = every = OF_RUNS | _of_metrics()
     yield _table(rows, columns, console), []
     short = [{**row, "run_id": short_id(row["run_id"], all_ids)} for row in rows]
@@ -106,7 +104,7 @@ def _layouts(rows: list[Row], all_ids: list[str], console: Console) -> Iterator[
 
 
 def short_id(run_id: str, all_ids: list[str]) -> str:
-    """The moment of its start, with the end of its id if runs started in the same second, as far as that is unique."""
+    """Returns the start time, plus the id's suffix if runs started in the same second, or the full id."""
     start = run_id[:START]
     for short in (start, f"{start}-{run_id.rpartition('-')[2]}"):
         if len(short) < len(run_id) and sum(matches_id(other, short) for other in all_ids) == 1:
