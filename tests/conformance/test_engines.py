@@ -179,7 +179,7 @@ def test_the_plan_refuses_what_an_engine_does_not_offer_and_names_what_it_does()
         return str(raised.value)
 
     mlp = "model=tests.numpy_engine:MLP"
-    assert "does not offer train.optimizer=adam. Choose --set train.optimizer=sgd" in refusal(
+    assert "does not support train.optimizer=adam. Choose --set train.optimizer=sgd" in refusal(
         mlp, "train.optimizer=adam"
     )
     assert "trains with one worker, but there are 2" in refusal(mlp, "ensemble.workers=2", "ensemble.members=1")

@@ -79,7 +79,7 @@ def test_a_dry_run_of_a_million_members_shows_the_first_and_counts_the_others(tr
     done = trainmark("run", "--members", "1000000", "--dry-run")
     assert "1,000,000 members × 1 worker = system scale 1,000,000; 2 members at a time, 500,000 waves" in done.stdout
     assert done.stdout.count("-m trainmark.train.worker") == 4
-    assert "the scripts of 999,996 more members" in done.stdout
+    assert "similar scripts of 999,996 more members" in done.stdout
     document = json.loads(trainmark("run", "--members", "10000", "--dry-run", "--json").stdout)
     assert (len(document["scripts"]), len(document["plan"]["mapping"]), document["members_left_out"]) == (
         100,
@@ -121,8 +121,8 @@ def test_a_dry_run_refuses_what_the_run_would_refuse(
         ("run --size huge", "has no size 'huge'"),
         ("run --set train.epoch=3", "Did you mean 'epochs'?"),
         ("run --set nonsense", "--set needs key=value"),
-        ("run --config none.toml", "There is no file none.toml"),
-        ("run --site none.toml", "There is no file none.toml"),
+        ("run --config none.toml", "none.toml does not exist."),
+        ("run --site none.toml", "none.toml does not exist."),
         ("run --launcher slrm", "There is no launcher 'slrm'"),
         ("show", "No runs in"),
         ("results --state complet", "Did you mean 'complete'?"),
@@ -130,7 +130,7 @@ def test_a_dry_run_refuses_what_the_run_would_refuse(
         ("list modles", "Did you mean 'models'?"),
         ("flops resnet51-v1", "Did you mean 'resnet50-v1"),
         ("flops resnet50-v1 --input 3x0x3", "is not an input shape"),
-        ("flops resnet50-v1 --input 3x8", "needs 3 numbers, like 3 × 224 × 224, but 3 × 8 has 2"),
+        ("flops resnet50-v1 --input 3x8", "has 3 dimensions, such as 3 × 224 × 224, but 3 × 8 has 2"),
         (SCORE.replace("sample 1 ", "sample 1e308 ").replace("--epochs 1 ", "--epochs 1e10 "), "no finite FLOPS"),
         (SCORE.replace("--target 1", "--target 0"), "--target must be more than 0"),
         (SCORE.replace("--exponent 1", "--exponent 1e9").replace("--quality 1", "--quality 0.5"), "smaller --exponent"),

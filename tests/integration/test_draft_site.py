@@ -97,4 +97,4 @@ def test_options_that_do_not_go_together_are_refused(trainmark: Command) -> None
     assert alone.stderr.endswith("Add --draft-site.\n")
     measured = trainmark("machine", "--draft-site", "--measure")
     assert (measured.returncode, measured.stdout) == (2, "")
-    assert measured.stderr.endswith("Leave one out.\n")
+    assert measured.stderr.endswith("Remove one.\n")

@@ -21,8 +21,8 @@ from trainmark.spec.registries import (
 
 # What the site of the tests (two cores, no GPU, ranks without MPI) refuses, with the reason that it must give.
 REFUSED = {
-    "train.precision=tf32": "tf32 is a format of GPUs",
-    "train.communication=mpi": "joins workers that MPI has started",  # they train in test_mpi.py
+    "train.precision=tf32": "tf32 needs GPUs",
+    "train.communication=mpi": "needs workers started by MPI",  # they train in test_mpi.py
 }
 # A torus needs four workers; on two cores they share them.
 FOUR_WORKERS = {"torus-2d"}
@@ -106,7 +106,7 @@ def test_images_that_no_machine_can_hold_end_a_run_with_what_they_need(warm_trai
     done = warm_trainmark("run", "--members", "1", *(word for setting in settings for word in ("--set", setting)))
     assert done.returncode == 1
     assert "failed: out of memory: 349.2 TiB were asked for at once, and this machine has" in done.stderr
-    assert "If a setting is the cause, start a new run; else fix it and go on with: trainmark resume" in done.stderr
+    assert "If a setting is the cause, start a new run; else fix it and resume with: trainmark resume" in done.stderr
 
 
 def test_a_throughput_run_on_synthetic_data_says_so_and_has_no_quality(warm_trainmark: Command) -> None:

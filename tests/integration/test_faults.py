@@ -80,7 +80,7 @@ def test_a_killed_launcher_leaves_no_orphans_and_a_folder_to_resume(start_here: 
     result = shown(warm_trainmark, run.folder)
     assert result["state"] == "unfinished"
     assert states(result) == ["finished", "finished", "stopped"]
-    assert result["members"][2]["reason"] == "the launcher was killed while this member trained"
+    assert result["members"][2]["reason"] == "the launcher was killed while this member was training"
     assert result["members"][0]["quality"] is not None
     assert "not running" in warm_trainmark("status", str(run.folder)).stdout
     listed = json.loads(warm_trainmark("results", "--json").stdout)

@@ -142,7 +142,7 @@ def test_two_runs_are_in_slurms_queue_at_once_and_followed_by_one_squeue_per_pol
     def watch(folder: RunFolder, read: Callable[[], list[MemberProgress]]) -> None:
         looks.append(folder)
         jobs = {each: queue.read_queue(each.run_id) for each in folders} if len(looks) < 3 else {}
-        at_once.append({each for each, found in jobs.items() if any(job.state.is_going_on for job in found.values())})
+        at_once.append({each for each, found in jobs.items() if any(job.state.is_active for job in found.values())})
 
     results = list(pipeline.follow(folders, watch))
     assert sorted(result.run_id for result in results) == sorted(folder.run_id for folder in folders)

@@ -28,7 +28,7 @@ def test_a_run_gets_its_page_and_so_do_several_and_unfinished_ones(
 
     refused = warm_trainmark("report", "latest", "-o", "again/page.html")
     assert (refused.returncode, (tmp_path / "again").exists()) == (2, False)
-    assert "a folder that does not exist. Make the folder" in refused.stderr
+    assert "a folder that does not exist. Create the folder" in refused.stderr
     (tmp_path / "again").mkdir()
     again = warm_trainmark("report", "latest", "--json", "-o", "again/page.html")
     assert json.loads(again.stdout) == {"report": str(tmp_path / "again" / "page.html")}
@@ -43,7 +43,7 @@ def test_a_run_gets_its_page_and_so_do_several_and_unfinished_ones(
     page = (tmp_path / "both.html").read_text()
     assert page.count("<section ") == 2  # latest is the killed one: named twice, shown once
     assert '<a href="#run-2">99991231-killed</a>: image-classification, unfinished' in page
-    assert "the launcher was killed while this member trained" in page
+    assert "the launcher was killed while this member was training" in page
 
     refused = warm_trainmark("report", result["run_id"], "latest")
     assert (refused.returncode, refused.stdout) == (2, "")

@@ -85,9 +85,9 @@ def test_settings_that_were_edited_after_the_run_are_refused_by_resume_and_never
     done = warm_trainmark("resume", str(unfinished))
     assert done.returncode == 2
     assert done.stderr == (
-        f"trainmark: Run {unfinished.name} was edited after it began: config.toml: seed is 7, was 3; config.toml: "
-        "train.optimizer is 'lars', was 'sgd'; config.toml: train.learning_rate is 0.5, was 0.01. Restore what it "
-        f"began with to resume it, or start a new run with: trainmark run --config {unfinished}/config.toml\n"
+        f"trainmark: Run {unfinished.name} was edited after it started: config.toml: seed is 7, was 3; config.toml: "
+        "train.optimizer is 'lars', was 'sgd'; config.toml: train.learning_rate is 0.5, was 0.01. Undo the edits to "
+        f"resume it, or start a new run with: trainmark run --config {unfinished}/config.toml\n"
     )
     result = shown(warm_trainmark, unfinished)
     assert (result["config"]["seed"], result["config"]["train"]["optimizer"]) == (3, "sgd")

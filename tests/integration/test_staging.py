@@ -225,7 +225,7 @@ def test_data_that_were_staged_ahead_are_found_by_every_member(desk: Desk) -> No
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
-        (("shapes",), 2, "is made in memory whenever it is needed"),
+        (("shapes",), 2, "is generated in memory and not stored"),
         (("cifar10", "--set", "path=small"), 2, "there is nothing to stage"),
         (("imagenet",), 2, "data.path is not set"),
         (("imagenet", "--set", "path=pictures", "--to", "/no/such/disk"), 1, "--to is '/no/such/disk'"),

@@ -36,14 +36,14 @@ REFUSED_ON_CPUS = [
     (2, "train.communication=ring train.communication_group=2", "has no groups", "communication=hierarchical"),
     (8, "train.parallel=gpipe", "has 5 layers with weights, too few for 8 stages", "train.stages=4"),
     (4, "train.parallel=1f1b train.micro_batches=2", "2 are fewer than 4 stages", "train.micro_batches=4"),
-    (4, "train.parallel=1f1b train.stages=3", "4 / 3 is not whole", "train.stages=2"),
+    (4, "train.parallel=1f1b train.stages=3", "4 / 3 is not an integer", "train.stages=2"),
     (5, "train.parallel=gpipe train.stages=1", "splits nothing", "train.stages=5"),
-    (7, "train.parallel=gpipe train.stages=2", "7 / 2 is not whole", "--workers 6"),
+    (7, "train.parallel=gpipe train.stages=2", "7 / 2 is not an integer", "--workers 6"),
     (5, "train.parallel=1f1b train.batch_size=8", "4 are fewer than 5 stages", "micro_batches=8"),
     (4, "train.parallel=1f1b train.batch_size=30", "4 equal micro-batches", "micro_batches=5"),
-    (2, "train.stages=2", "keeps them together", "train.parallel=gpipe"),
+    (2, "train.stages=2", "does not. Choose", "train.parallel=gpipe"),
     (2, "train.parallel=gpipe train.batch_size=30", "4 equal micro-batches", "micro_batches=3"),
-    (2, "train.parallel=gpipe train.communication=ring", "gradients of data parallelism", "communication=allreduce"),
+    (2, "train.parallel=gpipe train.communication=ring", "applies to data parallelism", "communication=allreduce"),
     (2, "train.parallel=model train.communication_precision=int8", "data parallelism", "communication_precision=fp32"),
     (2, "train.parallel=sharded train.precision=fp16", "one format", "precision=fp16-mixed"),
     (2, "train.communication=parameter-server train.precision=fp16", "parameter server", "precision=bf16-mixed"),
@@ -51,15 +51,15 @@ REFUSED_ON_CPUS = [
     (2, "train.communication=ring train.communication_precision=powersgd", "its own exchange", "=allreduce"),
     (2, "train.communication=mpi", "the launcher 'local' starts them itself", "--launcher mpi"),
     (2, "train.communication=mpi launch.launcher=slurm", "srun starts them without", 'slurm.mpi = "pmix"'),
-    (2, f"{OVER_MPI} train.communication_precision=fp16", "MPI adds up gradients in fp32", "precision=fp32"),
-    (2, f"{OVER_MPI} train.communication_precision=powersgd", "MPI adds up gradients in fp32", "precision=fp32"),
-    (2, f"{OVER_MPI} train.parallel=sharded", "gradients of data parallelism", "communication=allreduce"),
+    (2, f"{OVER_MPI} train.communication_precision=fp16", "MPI reduces gradients in fp32", "precision=fp32"),
+    (2, f"{OVER_MPI} train.communication_precision=powersgd", "MPI reduces gradients in fp32", "precision=fp32"),
+    (2, f"{OVER_MPI} train.parallel=sharded", "applies to data parallelism", "communication=allreduce"),
     (1, OVER_MPI, "at least 2 workers", "--workers 2"),
     (1, "train.communication=ring", "at least 2 workers", "--workers 2"),
     (1, "train.parallel=sharded", "at least 2 workers", "train.parallel=data"),
     (1, "train.communication_precision=int8", "at least 2 workers", "communication_precision=fp32"),
     (1, "train.batch_norm=synchronised", "at least 2 workers", "batch_norm=worker"),
-    (1, "train.precision=tf32", "format of GPUs", "precision=fp32"),
+    (1, "train.precision=tf32", "tf32 needs GPUs", "precision=fp32"),
     (1, "train.precision=fp16 train.optimizer=adam", "vanish in pure fp16", "precision=fp16-mixed"),
     (1, "train.nesterov=true train.momentum=0.0", "sgd with momentum", "nesterov=false"),
     (1, "train.nesterov=true train.optimizer=adam", "sgd with momentum", "nesterov=false"),
@@ -79,7 +79,7 @@ REFUSED_ON_CPUS = [
     (1, "train.torch.compiler=torchscript train.precision=fp16", "what fp16 does", "compiler=none"),
     (2, "train.torch.compiler=torchscript train.batch_norm=synchronised", "what synchronised does", "compiler=none"),
     (2, "train.communication=parameter-server train.momentum_correction=on", "as published", "=as-published"),
-    (1, "launch.stage=local", "does not say where node1 has any", "launch.stage=none"),
+    (1, "launch.stage=local", "has no local_storage for node1", "launch.stage=none"),
     (
         1,
         "dataset=synthetic data.num_classes=100 model_settings.num_classes=10",
@@ -96,7 +96,12 @@ REFUSED_ON_CPUS = [
     (1, "dataset=cifar10 model=alexnet", "at least 63 × 63, but those of cifar10 are 32 × 32", "another model"),
     (1, "workload=extreme-weather train.parallel=gpipe", "cannot be split by layers", "train.parallel=data"),
     (2, "workload=extreme-weather train.parallel=1f1b", "cannot be split by layers", "train.parallel=sharded"),
-    (1, "dataset=synthetic train.augmentation=flip-shift", "cannot be changed by flip-shift", "augmentation=none"),
+    (
+        1,
+        "dataset=synthetic train.augmentation=flip-shift",
+        "does not support the augmentation flip-shift",
+        "augmentation=none",
+    ),
 ]
 
 
@@ -126,7 +131,7 @@ def test_every_choice_that_a_refusal_offers_is_valid(workers: int, settings: str
     [
         (1, "train.torch.memory_format=onednn", "is for CPUs"),
         (2, "train.torch.cuda_graph=true", "2 workers exchange gradients"),
-        (2, OVER_MPI, "they lie on accelerators"),
+        (2, OVER_MPI, "but the site has accelerators"),
         (1, "train.torch.cuda_graph=true train.precision=fp16-mixed", "looks at the gradients"),
         (1, "train.torch.cuda_graph=true train.torch.offload=host", "leave the device"),
     ],
@@ -246,5 +251,5 @@ def test_staging_needs_local_storage_on_the_nodes_that_the_plan_uses_alone() -> 
     )
     both = Site(name="both", groups=(with_disk, without))
     assert planned(both, 1, "launch.stage=local").launch.stage == "local"
-    with pytest.raises(PlanError, match=r"does not say where diskless1 has any.*--draft-site"):
+    with pytest.raises(PlanError, match=r"has no local_storage for diskless1.*--draft-site"):
         planned(both, 1, "launch.stage=local", "ensemble.members=2")

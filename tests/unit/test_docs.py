@@ -152,6 +152,16 @@ def test_every_kind_of_part_is_in_the_guide_to_extending() -> None:
         assert f"`{registry.group}`" in text("extending.md")
 
 
+WRAPPED = [page for page in sorted(DOCS.glob("*.md")) if page.name not in ("architecture.md", "benchmarks.md")]
+
+
+@pytest.mark.parametrize("page", WRAPPED, ids=lambda page: page.name)
+def test_prose_wraps_at_100_characters(page: Path) -> None:
+    prose = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    long = [line for line in prose.splitlines() if len(line) > 100 and not line.startswith(("|", "    "))]
+    assert long == []
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_between_pages_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
@@ -182,7 +192,8 @@ def test_the_python_examples_of_the_extension_guide_are_valid(monkeypatch: pytes
 def test_every_run_that_the_readme_names_ends_in_about_a_minute_or_says_how_long_it_takes() -> None:
     lines = (ROOT / "README.md").read_text().replace("\\\n", " ").splitlines()
     commands = [line.strip() for line in lines if line.strip().startswith("trainmark run")]
-    assert len(commands) >= 6
+    commands = [command for command in commands if "--site" not in command]  # those need a cluster
+    assert len(commands) >= 4
     site = Site(name="two", groups=(NodeGroup(slots=(Slot(cores=(0,)), Slot(cores=(1,)))),))
     flags = {"--members": "ensemble.members", "--workers": "ensemble.workers", "--set": ""}
     for command in commands:

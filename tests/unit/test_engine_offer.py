@@ -73,13 +73,19 @@ REFUSED = [
         CPUS,
         1,
         "train.optimizer=adamw",
-        "not offer train.optimizer=adamw",
+        "not support train.optimizer=adamw",
         "optimizer=adam, or --set train.engine=torch.",
     ),
-    (CPUS, 1, "train.optimizer=lars", "not offer train.optimizer=lars", "or --set train.engine=torch."),
-    (CPUS, 1, "train.precision=bf16-mixed", "not offer train.precision=bf16-mixed", "precision=fp32, or"),
-    (CPUS, 2, "train.parallel=gpipe", "not offer train.parallel=gpipe", "parallel=data, or --set train.engine=torch."),
-    (CPUS, 2, "train.communication=ring", "not offer train.communication=ring", "communication=allreduce, or"),
+    (CPUS, 1, "train.optimizer=lars", "not support train.optimizer=lars", "or --set train.engine=torch."),
+    (CPUS, 1, "train.precision=bf16-mixed", "not support train.precision=bf16-mixed", "precision=fp32, or"),
+    (
+        CPUS,
+        2,
+        "train.parallel=gpipe",
+        "not support train.parallel=gpipe",
+        "parallel=data, or --set train.engine=torch.",
+    ),
+    (CPUS, 2, "train.communication=ring", "not support train.communication=ring", "communication=allreduce, or"),
     (CPUS, 2, "train.communication_precision=int8", "communication_precision=int8", "communication_precision=fp32, or"),
     (CPUS, 1, "model=resnet18", "has no model resnet18", "model=faster-rcnn or resnet-tiny, or --set train.engine="),
     (
@@ -97,7 +103,7 @@ REFUSED = [
         "another --site, or --set train.engine=torch.",
     ),
     (CPUS, 1, "train.torch.recompute=true", "train.torch.recompute is a setting of the engine torch", "engine=torch."),
-    (CPUS, 1, "train.torch.compiler=inductor", "train.torch.compiler is a setting of the engine torch", "Leave it out"),
+    (CPUS, 1, "train.torch.compiler=inductor", "train.torch.compiler is a setting of the engine torch", "Remove it"),
     (CPUS, 1, "seed=13", "The abacus is broken", "."),
 ]
 
@@ -132,5 +138,5 @@ def test_a_plug_ins_own_code_is_passed_through() -> None:
 def test_an_unknown_engine_is_refused_with_the_nearest() -> None:
     with pytest.raises(UnknownNameError, match=r"There is no engine 'tourch'\. Did you mean 'torch'\?"):
         planned(CPUS, 1, "train.engine=tourch")
-    with pytest.raises(ConfigError, match=r"is a Site, but an EngineOffer is needed"):
+    with pytest.raises(ConfigError, match=r"is a Site, not an EngineOffer"):
         planned(CPUS, 1, f"train.engine={__name__}:CPUS")

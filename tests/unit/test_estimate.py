@@ -38,7 +38,7 @@ def test_seconds_are_flop_over_what_the_cores_gave_before() -> None:
     found, lines = estimate(f"{R50} {few}", stored)
     assert found.seconds == pytest.approx((4 + 7776 / 26, 15 + 7776 / 14), rel=1e-3)
     assert lines[0] == (
-        "estimated time: about 5.1–9.5 min (this model reached 20% of 100 GFLOP/s a core, measured by run before)"
+        "estimated time: about 5.1–9.5 min (this model reached 20% of 100 GFLOP/s per core, measured by run before)"
     )
     # Four members on two slots follow each other in two waves; one member alone has both cores.
     waves, _ = estimate(f"{R50} {few} ensemble.members=4", stored)
@@ -64,7 +64,7 @@ def test_a_run_of_hours_says_how_a_few_steps_are_measured_instead() -> None:
     found, lines = estimate(R50, StoredSpeed("before", 100e9, 0.2))
     assert found.seconds is not None and found.seconds[1] > 3600
     assert lines[2] == (
-        "! This may take longer than an hour. To measure speed alone, 40 steps do: "
+        "! This may take longer than an hour. To measure speed only, 40 steps suffice: "
         "--members 2 --set train.epochs=1 --set data.num_train=1280."
     )
 
@@ -73,7 +73,7 @@ def test_workers_that_do_not_fit_into_memory_are_warned_of() -> None:
     config, plan = make_plan(resolve_config([]), TWO_CORES)
     few, enough, much = (Estimate(None, (1e9, 2e9), "", 2, available) for available in (10**9, 3 * 10**9, 10**10))
     said = [list(estimate_lines(each, config, plan))[2:] for each in (few, enough, much)]
-    assert said[0][0].startswith("! The workers will not fit into memory. Choose a smaller --set train.batch_size")
+    assert said[0][0].startswith("! The workers will run out of memory. Choose a smaller --set train.batch_size")
     assert said[1][0].startswith("! Memory may not suffice.")
     assert said[2] == []
 
@@ -101,10 +101,10 @@ def test_costs_grow_with_the_area_of_images() -> None:
 
 
 def test_an_assumed_speed_names_what_it_assumes() -> None:
-    assert assumed_speed(["avx2", "avx512f"]).basis == "assuming 12–50 % of 150 GFLOP/s a core (avx512f)"
+    assert assumed_speed(["avx2", "avx512f"]).basis == "assuming 12–50 % of 150 GFLOP/s per core (avx512f)"
     assert assumed_speed([]).ceiling_flops < assumed_speed(["avx2"]).ceiling_flops
     assert measured_speed(StoredSpeed("r", 9e9, None)).basis == (
-        "assuming 12–50 % of 9 GFLOP/s a core, measured by run r"
+        "assuming 12–50 % of 9 GFLOP/s per core, measured by run r"
     )
 
 

@@ -75,7 +75,7 @@ def test_a_detectors_table_by_size_says_what_each_proposal_adds(capsys: pytest.C
     # Two hidden layers of 128 on 64 × 7 × 7 values, five classes with a box each: 2 · (3136 · 128 + 128² + 128 · 25).
     each = 2 * (3136 * 128 + 128 * 128 + 128 * 25)
     assert each == 841_984
-    assert "Each one adds 842 kFLOP forward and 2.526 MFLOP in training (exact)" in capsys.readouterr().out
+    assert "Each adds 842 kFLOP forward and 2.526 MFLOP in training (exact)" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -83,8 +83,8 @@ def test_a_detectors_table_by_size_says_what_each_proposal_adds(capsys: pytest.C
     [
         ("resnet-tiny", ["1x32x32"], "'resnet-tiny' cannot take an input of 1 × 32 × 32: "),
         ("resnet-tiny", ["3x32x32", "4x32x32"], "'resnet-tiny' cannot take an input of 4 × 32 × 32: "),
-        ("resnet-tiny", ["3x8"], "An input of resnet-tiny needs 3 numbers, like 3 × 32 × 32, but 3 × 8 has 2."),
-        ("alexnet", ["3x64x64", "3x62x80"], "an input of 3 × 62 × 80: it needs images of at least 63 × 63."),
+        ("resnet-tiny", ["3x8"], "The input of resnet-tiny has 3 dimensions, such as 3 × 32 × 32, but 3 × 8 has 2."),
+        ("alexnet", ["3x64x64", "3x62x80"], "does not support 3 × 62 × 80: it needs images of at least 63 × 63."),
         ("resnet-tiny", ["3x32x²"], "'3x32x²' is not an input shape."),
     ],
 )

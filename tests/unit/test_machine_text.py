@@ -7,7 +7,7 @@ from trainmark.report.machine_text import print_machine
 
 @pytest.mark.parametrize(
     ("unwatched", "shown"),
-    [(None, "0.50 of 2 cores"), ("/proc/stat is unreadable", "not watched: /proc/stat is unreadable")],
+    [(None, "0.50 of 2 cores"), ("/proc/stat is unreadable", "not monitored: /proc/stat is unreadable")],
 )
 def test_the_load_by_others_is_shown(unwatched: str | None, shown: str, capsys: pytest.CaptureFixture[str]) -> None:
     machine = {

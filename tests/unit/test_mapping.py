@@ -113,7 +113,9 @@ def test_members_that_do_not_fit_queue_in_the_same_lanes() -> None:
 
 
 def test_a_member_larger_than_the_site_is_refused() -> None:
-    with pytest.raises(PlanError, match=r"A member of 3 workers does not fit: .* has 2 worker slots .*--workers 2"):
+    with pytest.raises(
+        PlanError, match=r"A member of 3 workers does not fit: .* has 2 identical worker slots.*--workers 2"
+    ):
         plan(1, 3, site(nodes=1, slots=2))
 
 

@@ -11,7 +11,7 @@ from trainmark.pipeline import write_run
 from trainmark.plan.make import make_plan
 from trainmark.plan.resolve import parse_setting, resolve_config
 from trainmark.spec.files import write_json
-from trainmark.spec.member_state import End, Outlook, Standing, end_of, recorded_standing, standing_of
+from trainmark.spec.member_state import End, MemberStatus, RunActivity, end_of, member_status, recorded_status
 from trainmark.spec.plan import Job, Rank
 from trainmark.spec.run_folder import AttemptFolder, Places, RunFolder
 from trainmark.spec.site import NodeGroup, Site, Slot
@@ -93,42 +93,42 @@ def test_a_recorded_end_counts_whatever_became_of_the_job(
     folder = begun(tmp_path)
     write_json(folder.attempt(0, 1).exit, record)
     for queue in (None, {}, job("CANCELLED"), job("RUNNING")):
-        assert standing_of(folder, JOB, Outlook(False, queue)) == Standing(state, reason, 1, record)
+        assert member_status(folder, JOB, RunActivity(False, queue)) == MemberStatus(state, reason, 1, record)
 
 
 def test_without_a_scheduler_a_member_goes_on_as_long_as_its_launcher_lives(tmp_path: Path) -> None:
-    assert standing_of(RunFolder(tmp_path), JOB, Outlook(False, {})) == Standing("waiting")
+    assert member_status(RunFolder(tmp_path), JOB, RunActivity(False, {})) == MemberStatus("waiting")
     folder = begun(tmp_path)
-    assert standing_of(folder, JOB, Outlook(True, {})) == Standing("running", None, 1)
-    killed = "the launcher was killed while this member trained"
-    assert standing_of(folder, JOB, Outlook(False, {})) == Standing("stopped", killed, 1)
+    assert member_status(folder, JOB, RunActivity(True, {})) == MemberStatus("running", None, 1)
+    killed = "the launcher was killed while this member was training"
+    assert member_status(folder, JOB, RunActivity(False, {})) == MemberStatus("stopped", killed, 1)
     folder.attempt(0, 1).done.touch()
-    assert standing_of(folder, JOB, Outlook(False, {})) == Standing("finished", None, 1)
+    assert member_status(folder, JOB, RunActivity(False, {})) == MemberStatus("finished", None, 1)
 
 
 @pytest.mark.parametrize(
-    ("state", "is_missing", "may_be_tried_again"),
+    ("state", "is_missing", "may_be_retried"),
     [("finished", False, False), ("failed", True, True), ("stopped", True, False)],
 )
 def test_resume_trains_all_that_did_not_finish_and_the_launcher_tries_failed_ones_again(
-    tmp_path: Path, state: End, is_missing: bool, may_be_tried_again: bool
+    tmp_path: Path, state: End, is_missing: bool, may_be_retried: bool
 ) -> None:
     folder = begun(tmp_path)
     if state == "finished":
         folder.attempt(0, 1).done.touch()
     write_json(folder.attempt(0, 1).exit, {"state": state, "reason": "a reason"})
-    standing = recorded_standing(folder, 0, 1)
-    assert standing is not None
-    assert (standing.state, standing.is_missing, standing.may_be_tried_again) == (state, is_missing, may_be_tried_again)
+    status = recorded_status(folder, 0, 1)
+    assert status is not None
+    assert (status.state, status.is_missing, status.may_be_retried) == (state, is_missing, may_be_retried)
 
 
 def test_a_damaged_record_of_the_end_is_a_failure_whose_reason_names_the_file(tmp_path: Path) -> None:
     folder = begun(tmp_path)
     folder.attempt(0, 1).exit.write_text("{")
-    standing = recorded_standing(folder, 0, 1)
-    assert standing is not None
-    assert (standing.state, standing.exit) == ("failed", None)
-    assert str(standing.reason).startswith("how it ended is unknown: jobs/0000/attempt-1/exit.json cannot be read: ")
+    status = recorded_status(folder, 0, 1)
+    assert status is not None
+    assert (status.state, status.exit) == ("failed", None)
+    assert str(status.reason).startswith("how it ended is unknown: jobs/0000/attempt-1/exit.json cannot be read: ")
 
 
 def test_what_happens_after_the_completion_record_fails_no_member(tmp_path: Path) -> None:

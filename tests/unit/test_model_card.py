@@ -25,7 +25,9 @@ def test_an_engines_builder_gets_the_settings() -> None:
 
 
 def test_an_engine_without_a_builder_is_refused_with_those_that_have_one() -> None:
-    with pytest.raises(PlanError, match=r"^The engine 'jax' cannot build narrow, only plain, lost can\. Choose"):
+    with pytest.raises(
+        PlanError, match=r"^The engine 'jax' has no builder for narrow; available: plain, lost\. Choose"
+    ):
         CARD.build("jax", {})
 
 

@@ -35,12 +35,12 @@ def test_a_part_for_another_task_is_refused(settings: str, says: str) -> None:
 @pytest.mark.parametrize(
     ("setting", "needed"),
     [
-        ("depth=12", "takes one of 10, 18, 34, 50, 101, but got 12"),
-        ("width=0", "takes a whole number of at least 1, but got 0"),
-        ("width=1.5", "takes a whole number of at least 1, but got 1.5"),
-        ("hidden=many", "takes a whole number of at least 1, but got 'many'"),
-        ("num_classes=true", "takes a whole number of at least 1, but got True"),
-        ("anchor_scale=large", "takes a number, but got 'large'"),
+        ("depth=12", "needs one of 10, 18, 34, 50, 101, but got 12"),
+        ("width=0", "needs a whole number of at least 1, but got 0"),
+        ("width=1.5", "needs a whole number of at least 1, but got 1.5"),
+        ("hidden=many", "needs a whole number of at least 1, but got 'many'"),
+        ("num_classes=true", "needs a whole number of at least 1, but got True"),
+        ("anchor_scale=large", "needs a number, but got 'large'"),
     ],
 )
 def test_a_setting_that_the_model_cannot_take_is_refused(setting: str, needed: str) -> None:
@@ -126,6 +126,6 @@ def test_labels_and_the_models_head_have_the_same_number_of_classes(
 def test_a_target_in_percent_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"top1 is at most 1, but got 80; write 0\.8 for 80 %\.$"):
         resolve("evaluate.target_quality=80")
-    with pytest.raises(ConfigError, match="map50 is at most 1, but got 800; choose one that can be reached"):
+    with pytest.raises(ConfigError, match="map50 is at most 1, but got 800; choose a reachable one"):
         resolve("workload=extreme-weather", "evaluate.target_quality=800")
     assert resolve("evaluate.target_quality=1").evaluate.target_quality == 1

@@ -69,7 +69,7 @@ def test_a_part_is_described_from_its_source_without_running_it(
 
 def test_a_model_is_described_by_its_card_and_one_that_cannot_be_loaded_spoils_no_list() -> None:
     places = {"card": "trainmark.workloads.models:RESNET18", "lost": "no_such_module:CARD", "none": "math:pi"}
-    registry = Registry("model", places, group="nothing.plugged", describe_themselves=True)
+    registry = Registry("model", places, group="nothing.plugged", self_describing=True)
     assert registry.describe("card").startswith("ResNet-18: four stages")
     assert registry.describe("lost") == "(it cannot be loaded)"
     assert registry.describe("none") == "(it has no description)"

@@ -14,7 +14,7 @@ from trainmark.plan.make import make_plan
 from trainmark.plan.resolve import parse_setting, resolve_config
 from trainmark.report.drawing import Curve, Figure, Plot, draw_svg, thin
 from trainmark.report.page import flat_rows, report_page, run_section
-from trainmark.report.plots import MOST_LINES, plots_of
+from trainmark.report.plots import MAX_LINES, plots_of
 from trainmark.spec.config import RunConfig
 from trainmark.spec.events import Event
 from trainmark.spec.plan import Plan, plan_from_json
@@ -205,15 +205,15 @@ def test_the_learning_rate_is_drawn_step_by_step() -> None:
 def test_a_run_that_recorded_no_learning_rate_says_so_and_keeps_its_other_plots() -> None:
     rate, *others = plots_of(written_result(), {0: written_events(rates=False)})
     assert rate.svg is None
-    assert "hold no learning rate" in rate.caption
+    assert "did not record the learning rate" in rate.caption
     assert all(plot.svg for plot in others)
-    assert "hold no learning rate" in page(written_result(), {0: written_events(rates=False)})
+    assert "did not record the learning rate" in page(written_result(), {0: written_events(rates=False)})
 
 
 def test_step_times_are_drawn_with_the_steps_that_the_metrics_leave_out_shaded() -> None:
     plot = plots_of(written_result(), {0: written_events()})[2]
     assert "in ms; from 20 ms to 90 ms" in plot.caption
-    assert "warm-up, left out of the metrics (steps per member: 1)" in plot.caption
+    assert "warm-up, excluded from the metrics (steps per member: 1)" in plot.caption
     assert "median of the steady state, 20 ms" in plot.caption
     xs = [x for x, _ in line_in(plot)]
     shades = [path.attrib["d"] for path in drawn(plot).iter(f"{SVG}path") if "fill: #e8e8e8" in path.get("style", "")]
@@ -257,7 +257,7 @@ def test_losses_that_are_no_numbers_are_left_out_and_counted() -> None:
     events = written_events()
     events[-2] = changed(events[-2], loss=[1.5, 1.0, None])
     plot = plots_of(written_result(), {0: events})[1]
-    assert "Left out, as their loss is not finite: 1." in plot.caption
+    assert "Omitted steps with a loss that is not finite: 1." in plot.caption
     assert "n = 5 steps" in plot.caption
     assert len(line_in(plot)) == 5
 
@@ -285,7 +285,7 @@ def test_a_line_of_five_thousand_points_is_drawn_whole_and_a_longer_one_says_it_
 
 
 def test_a_large_ensemble_is_drawn_in_part_and_says_so() -> None:
-    count = MOST_LINES + 1
+    count = MAX_LINES + 1
     plot = plots_of(written_result(count), {m: written_events() for m in range(count)})[0]
     assert "n = 390 steps of 65 members" in plot.caption
     assert "Drawn: 33 members" in plot.caption

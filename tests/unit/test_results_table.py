@@ -8,7 +8,7 @@ import pytest
 from tests.unit.test_report_page import written_config, written_result
 from trainmark.report.results_table import print_results, result_row, short_id
 from trainmark.spec.result import Metric, Result
-from trainmark.spec.run_folder import is_named
+from trainmark.spec.run_folder import matches_id
 
 IDS = [
     "20261115-090000-image-classification-abcd",
@@ -108,7 +108,7 @@ def test_short_ids_name_one_run_alone() -> None:
     ]
     assert short_id("mine", ["mine", "mine-too"]) == "mine"
     for run_id in IDS:
-        assert [other for other in IDS if is_named(other, short_id(run_id, IDS))] == [run_id]
+        assert [other for other in IDS if matches_id(other, short_id(run_id, IDS))] == [run_id]
 
 
 def test_no_runs_and_no_matching_runs_are_said_apart(capsys: pytest.CaptureFixture[str]) -> None:
@@ -116,5 +116,5 @@ def test_no_runs_and_no_matching_runs_are_said_apart(capsys: pytest.CaptureFixtu
     print_results([], IDS, "runs")
     assert capsys.readouterr().out == (
         "No runs in runs. Start one with: trainmark run\n"
-        "None of the 3 runs in runs matches. Leave out --workload and --state to see them.\n"
+        "None of the 3 runs in runs matches. Remove --workload and --state to see them.\n"
     )

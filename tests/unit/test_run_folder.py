@@ -15,8 +15,8 @@ from trainmark.spec.files import read_json, write_json, write_text
 from trainmark.spec.job_record import job_records, read_job_record, write_jobs
 from trainmark.spec.result import MemberResult
 from trainmark.spec.run_folder import Places, RunFolder
-from trainmark.spec.stored_run import begun_with, change_data_dir, places_of
-from trainmark.store.runs import all_runs, check_runs_dir, keep_richer_result
+from trainmark.spec.stored_run import change_data_dir, initial_settings, places_of
+from trainmark.store.runs import all_runs, check_runs_dir, keep_earlier_result
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def test_a_run_without_its_plan_is_still_a_run(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["new\nline", "esc\x1b[31m", os.fsdecode(b"not-utf8-\xff")])
 def test_a_folder_whose_name_cannot_be_printed_holds_no_runs(tmp_path: Path, name: str) -> None:
-    with pytest.raises(ConfigError, match="cannot be printed"):
+    with pytest.raises(ConfigError, match="unprintable"):
         check_runs_dir(tmp_path / name)
 
 
@@ -66,9 +66,9 @@ def test_the_result_of_a_member_that_is_trained_again_after_it_finished_is_kept(
         for attempts in (1, 2)
     )
     write_text(folder.result, first.as_json())
-    assert keep_richer_result(folder, first).warnings == []
-    assert keep_richer_result(folder, again).warnings == [
-        "the Result stored earlier has member 0 finished, which was trained again; it is kept as result-1.json"
+    assert keep_earlier_result(folder, first).warnings == []
+    assert keep_earlier_result(folder, again).warnings == [
+        "the Result stored earlier contains member 0, which was trained again; it is kept as result-1.json"
     ]
     assert folder.earlier_result(1).read_text() == first.as_json()
 
@@ -78,7 +78,7 @@ def written_job(run: Path, data_dir: Path | None) -> Path:
     config, folder = planned_config(), RunFolder(run)
     plan = map_members(Scale(1, 1, 1), EIGHT_CORES, config.launch)
     folder.path.mkdir(parents=True)
-    write_json(folder.origin, begun_with(config, plan, EIGHT_CORES, Places.of(run.parent, data_dir)))
+    write_json(folder.origin, initial_settings(config, plan, EIGHT_CORES, Places.of(run.parent, data_dir)))
     records = job_records(folder, config, plan, EIGHT_CORES)
     write_jobs(records, lambda record: "")
     return folder.job_record(0)

@@ -34,9 +34,9 @@ def test_a_contradiction_prints_the_product() -> None:
 
 
 def test_a_scale_that_does_not_divide_names_the_nearest_that_do() -> None:
-    with pytest.raises(PlanError, match=r"12 cannot be shared by 5 members.*--members 4 or 6"):
+    with pytest.raises(PlanError, match=r"12 is not divisible by 5 members.*--members 4 or 6"):
         solve(site(), members=5, scale=12)
-    with pytest.raises(PlanError, match=r"7 cannot be shared by 2 workers.*--workers 1 or 7"):
+    with pytest.raises(PlanError, match=r"7 is not divisible by 2 workers.*--workers 1 or 7"):
         solve(site(), workers=2, scale=7)
 
 

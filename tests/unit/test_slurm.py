@@ -177,7 +177,7 @@ def test_the_queue_is_read_task_by_task() -> None:
     assert found["12_0"].comment == "submission-1"
     assert found["12_1"].state.is_waiting
     assert found["12_1"].state.reason == "Resources"
-    assert not found["13"].state.is_going_on
+    assert not found["13"].state.is_active
 
 
 def test_a_task_that_was_cancelled_before_it_had_a_number_is_found_by_its_array() -> None:

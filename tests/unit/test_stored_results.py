@@ -73,10 +73,10 @@ def test_an_older_result_without_cores_and_newer_settings_is_read_listed_and_sho
 @pytest.mark.parametrize(
     ("part", "name", "value", "words"),
     [
-        ("config", "wings", 2, "config.wings is not known here"),
+        ("config", "wings", 2, "config.wings is unknown"),
         ("config", "seed", "one", "config.seed must be a whole number"),
         ("config", "model", None, "config.model is missing"),
-        ("plan", "lanes", None, "plan lacks 'lanes'"),
+        ("plan", "lanes", None, "plan is missing 'lanes'"),
         ("plan", "mapping", 7, "plan must be a plan"),
     ],
 )

@@ -12,7 +12,7 @@ from tests.unit.test_report_page import HOSTILE, SVG, drawn, line_in, structure,
 from tests.unit.written_events import written_sample
 from trainmark.report.drawing import Figure
 from trainmark.report.page import report_page, run_section
-from trainmark.report.utilisation import MOST_POINTS, utilisation_plot
+from trainmark.report.utilisation import MAX_POINTS, utilisation_plot
 from trainmark.spec.events import Event
 from trainmark.spec.result import Metric
 
@@ -100,9 +100,9 @@ def test_the_nodes_of_a_member_have_a_panel_and_a_name_each() -> None:
 
 
 def test_a_long_series_is_drawn_as_means_of_neighbours_and_says_so() -> None:
-    busy = [0.4, 0.8] * MOST_POINTS  # twice as many as are drawn
+    busy = [0.4, 0.8] * MAX_POINTS  # twice as many as are drawn
     plot = utilisation_plot(written_result(), {0: [series(busy)]}, {})
-    assert "means of neighbours are drawn" in plot.caption
+    assert "averaged over adjacent samples" in plot.caption
     assert "time in min" in texts(plot)
     assert len({round(y, 3) for _, y in line_in(plot, BLUE)}) == 1  # all at 60 %
 
@@ -118,7 +118,7 @@ def test_what_no_sample_tells_is_not_drawn() -> None:
 def test_without_samples_the_page_says_so(usage: dict[int, list[list[Event]]]) -> None:
     plot = utilisation_plot(written_result(), usage, {})
     assert plot.svg is None
-    assert "measure.usage_seconds=0 switches it off" in plot.caption
+    assert "measure.usage_seconds=0 disables it" in plot.caption
 
 
 def test_the_page_holds_the_figure_with_its_means() -> None:

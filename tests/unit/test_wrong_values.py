@@ -11,18 +11,18 @@ from pydantic import BaseModel
 from trainmark.plan.explain import COMMAND_LINE, Source, all_keys
 from trainmark.plan.resolve import parse_setting, resolve_config, validated
 from trainmark.spec.config import RunChoices
-from trainmark.spec.errors import ConfigError, RunNotFoundError, UnknownNameError, on_one_line
+from trainmark.spec.errors import ConfigError, RunNotFoundError, UnknownNameError, escape_control_characters
 from trainmark.spec.registries import DATASETS
-from trainmark.spec.registry import closest
+from trainmark.spec.registry import did_you_mean
 from trainmark.spec.run_folder import RunFolder
 from trainmark.spec.site import NodeGroup, Site, Slot
 from trainmark.spec.slurm_site import SlurmSite
 from trainmark.spec.stored_run import read_stored
-from trainmark.spec.wrong_value import WORDS
+from trainmark.spec.validation_errors import MESSAGES
 from trainmark.store.runs import read_result
 
 WRONG: list[Any] = ["a text", "3", 3.5, True, 7, -1, -0.5, 10**12, float("nan"), float("inf"), [], ["x"], {}, {"x": 1}]
-LIBRARY = ("Input should", "Field required", "Extra inputs", "valid ", "validation error", "cannot be used here")
+LIBRARY = ("Input should", "Field required", "Extra inputs", "valid ", "validation error", "an invalid value")
 
 SITE: dict[str, Any] = {"name": "s", "groups": [{"slots": [{"cores": "0"}]}], "slurm": {}}
 SECTIONS: dict[str, tuple[type[BaseModel], list[str | int]]] = {
@@ -107,14 +107,14 @@ def test_a_wrong_setting_says_what_it_must_be(setting: str, words: str) -> None:
 
 def test_a_name_without_its_version_means_the_newest() -> None:
     known = ["resnet-tiny", "resnet50-v1", "resnet50-v1.5", "resnext50-32x4d"]
-    assert closest("resnet50", known) == " Did you mean 'resnet50-v1.5'?"
-    assert closest("resnet50-v2", known) == " Did you mean 'resnet50-v1'?"
+    assert did_you_mean("resnet50", known) == " Did you mean 'resnet50-v1.5'?"
+    assert did_you_mean("resnet50-v2", known) == " Did you mean 'resnet50-v1'?"
 
 
 def test_a_line_break_in_a_name_does_not_break_the_line() -> None:
     with pytest.raises(UnknownNameError) as error:
         resolve_config([Source("my.toml", {"model": "res\nnet\x1b[2J"})])
-    shown = on_one_line(str(error.value))
+    shown = escape_control_characters(str(error.value))
     assert shown.isprintable()
     assert "There is no model 'res\\nnet\\x1b[2J'" in shown
 
@@ -133,4 +133,4 @@ def test_records_that_cannot_be_read_are_named_in_our_own_words(tmp_path: Path) 
 
 
 def test_no_kind_of_error_has_words_of_the_library() -> None:
-    assert not [words for words in WORDS.values() if "Input" in words]
+    assert not [words for words in MESSAGES.values() if "Input" in words]

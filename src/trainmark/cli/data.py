@@ -1,4 +1,4 @@
-"""`trainmark data`: make small datasets in the layout of the real ones, check datasets, stage them ahead of runs."""
+"""`trainmark data`: generates small datasets in the layout of the real ones, checks and stages datasets."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,7 +9,7 @@ from trainmark.cli.options import AsJson, DatasetName, DatasetSetting
 from trainmark.cli.stage_data import stage
 
 data = typer.Typer(
-    help="Make small datasets, check datasets, stage them ahead of runs.",
+    help="Generate small datasets, check datasets, stage them ahead of runs.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -31,13 +31,13 @@ def make(
       trainmark data make extreme-weather --size tiny -o storms
       trainmark data make imagenet --set num_train=1000 -o pictures
     """
-    from trainmark.cli.output import making_progress, print_json
+    from trainmark.cli.output import data_progress, print_json
     from trainmark.data.folders import make_into
     from trainmark.plan.dataset import find_stored_dataset, note_of_size
     from trainmark.spec.registries import WORKLOADS
 
     dataset = find_stored_dataset(name, size, setting or [])
-    make_into(dataset, folder, making_progress())
+    make_into(dataset, folder, data_progress())
     made = {split: dataset.num_samples(split) for split in ("train", "eval")}
     note = note_of_size(name, size, dataset)
     if json:

@@ -1,4 +1,4 @@
-"""`trainmark flops`: what a model or workload costs per sample, by operator, layer and image size."""
+"""`trainmark flops`: FLOPs per sample of a model or workload, by operator, layer and image size."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -36,7 +36,7 @@ def flops(
 
     model, settings, own_shape = _model_of(name, size)
     wanted = [find_card(model).parse_input(shape) for shape in shapes] if shapes else [own_shape]
-    from trainmark.workloads.flops.count import count_model  # loads torch; wrong names and shapes need not wait for it
+    from trainmark.workloads.flops.count import count_model  # loads torch; invalid input fails before that
 
     skip_compiler()
     counts = [count_model(model, settings, shape) for shape in wanted]
@@ -50,11 +50,11 @@ def flops(
 
 
 def _model_of(name: str, size: str) -> tuple[str, Mapping[str, Any], tuple[int, ...] | None]:
-    """A model, by its own name or a workload's, its settings, and the shape of the workload's samples."""
+    """Returns model, settings and sample shape of a workload, or the model itself."""
     from trainmark.data.facts import own_facts
     from trainmark.spec.errors import UnknownNameError
     from trainmark.spec.registries import MODELS, WORKLOADS
-    from trainmark.spec.registry import closest
+    from trainmark.spec.registry import did_you_mean
     from trainmark.workloads.find import find_size
 
     if name in WORKLOADS:
@@ -63,6 +63,6 @@ def _model_of(name: str, size: str) -> tuple[str, Mapping[str, Any], tuple[int, 
     if name not in MODELS:
         known = sorted({*MODELS, *WORKLOADS})
         raise UnknownNameError(
-            f"There is no model or workload '{name}'.{closest(name, known)} Known: {', '.join(known)}."
+            f"There is no model or workload '{name}'.{did_you_mean(name, known)} Known: {', '.join(known)}."
         )
     return name, {}, None

@@ -1,4 +1,4 @@
-"""`trainmark list`: the named parts of each kind."""
+"""`trainmark list`: lists the named parts of each kind."""
 
 from typing import Annotated
 
@@ -21,14 +21,16 @@ def list_parts(
     from trainmark.cli.output import print_json, print_pairs
     from trainmark.spec.errors import UnknownNameError
     from trainmark.spec.registries import KINDS
-    from trainmark.spec.registry import closest
+    from trainmark.spec.registry import did_you_mean
 
     if kind is None:
         lines = {name: ", ".join(registry) for name, registry in KINDS.items()}
     elif kind in KINDS:
         lines = {name: KINDS[kind].describe(name) for name in KINDS[kind]}
     else:
-        raise UnknownNameError(f"There is no kind '{kind}'.{closest(kind, list(KINDS))} Known: {', '.join(KINDS)}.")
+        raise UnknownNameError(
+            f"There is no kind '{kind}'.{did_you_mean(kind, list(KINDS))} Known: {', '.join(KINDS)}."
+        )
     if json:
         print_json(lines)
         return

@@ -1,4 +1,4 @@
-"""`trainmark machine`: what this machine is, and what it can do."""
+"""`trainmark machine`: topology, software and ceiling of this machine."""
 
 from typing import Annotated
 
@@ -13,10 +13,10 @@ def machine(
         bool, typer.Option("--measure", help="Also measure the ceiling of its first accelerator, or of all cores.")
     ] = False,
     draft_site: Annotated[
-        bool, typer.Option("--draft-site", help="Print a site file instead: of Slurm's cluster, else of this machine.")
+        bool, typer.Option("--draft-site", help="Print a site file: of the Slurm cluster, else of this machine.")
     ] = False,
     no_slurm: Annotated[
-        bool, typer.Option("--no-slurm", help="With --draft-site: describe this machine alone, even if it has Slurm.")
+        bool, typer.Option("--no-slurm", help="With --draft-site: describe this machine only, even if it has Slurm.")
     ] = False,
     json: AsJson = False,
 ) -> None:
@@ -51,9 +51,9 @@ def machine(
 
 def _check_draft(*, draft_site: bool, measure: bool) -> None:
     if not draft_site:
-        raise ConfigError("--no-slurm needs --draft-site, but got it alone. Add --draft-site.")
+        raise ConfigError("--no-slurm needs --draft-site. Add --draft-site.")
     if measure:
-        raise ConfigError("--draft-site prints a site file and measures nothing, but got --measure too. Leave one out.")
+        raise ConfigError("--draft-site prints a site file and measures nothing, but got --measure too. Remove one.")
 
 
 def _print_draft(*, ask_scheduler: bool, as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""The `trainmark` command: gathers the subcommands and turns errors into one line and an exit code."""
+"""The `trainmark` command: registers the subcommands and maps errors to one line and an exit code."""
 
 import io
 import os
@@ -9,7 +9,13 @@ import typer
 
 import trainmark
 from trainmark.cli import data, flops, list_parts, machine, preflight, report, results, run, score, stored_runs
-from trainmark.spec.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED, EXIT_WRONG_INPUT, TrainmarkError, on_one_line
+from trainmark.spec.errors import (
+    EXIT_INTERRUPTED,
+    EXIT_RUN_FAILED,
+    EXIT_WRONG_INPUT,
+    TrainmarkError,
+    escape_control_characters,
+)
 
 app = typer.Typer(
     name="trainmark",
@@ -37,7 +43,7 @@ app.command("preflight")(preflight.preflight)
 
 
 def print_version(wanted: bool) -> None:
-    """Prints the version and ends, if that was asked for."""
+    """Prints the version and exits if requested."""
     if wanted:
         typer.echo(trainmark.__version__)
         raise typer.Exit
@@ -45,12 +51,12 @@ def print_version(wanted: bool) -> None:
 
 @app.callback()
 def options(
-    debug: bool = typer.Option(False, "--debug", help="Show the whole traceback of an error."),
+    debug: bool = typer.Option(False, "--debug", help="Show the full traceback of an error."),
     version: bool = typer.Option(
-        False, "--version", help="Print the version and end.", is_eager=True, callback=print_version
+        False, "--version", help="Print the version and exit.", is_eager=True, callback=print_version
     ),
 ) -> None:
-    """Reads the options that stand before the command."""
+    """Handles the options before the command."""
     if debug:
         os.environ["TRAINMARK_DEBUG"] = "1"
 
@@ -58,27 +64,27 @@ def options(
 def main() -> None:
     """Runs the command line."""
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a terminal that knows only ASCII shows ? for ×
+        if isinstance(stream, io.TextIOWrapper):  # an ASCII terminal shows ? for ×
             stream.reconfigure(errors="replace")
     try:
-        # By itself typer would print usage errors, on several lines and in pydantic's words.
+        # In standalone mode typer prints usage errors on several lines, with pydantic's messages.
         code = app(prog_name="trainmark", standalone_mode=False)
     except TrainmarkError as error:
         _fail(str(error), error.exit_code)
     except typer.Abort:
         _fail("Interrupted.", EXIT_INTERRUPTED)
-    except BrokenPipeError:  # whoever read our output has closed it
+    except BrokenPipeError:  # the reader closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(EXIT_RUN_FAILED)
     except OSError as error:
         _fail(f"{error.strerror or error}: {error.filename or 'a file or device'}.", EXIT_RUN_FAILED)
     except Exception as error:
-        if not hasattr(error, "format_message"):  # by which typer's usage errors are known, in all its versions
+        if not hasattr(error, "format_message"):  # identifies usage errors in all versions of typer
             raise
         from trainmark.cli.options import explain_usage
 
         message = explain_usage(error)
-        if message.startswith("Usage:"):  # it was called without a command
+        if message.startswith("Usage:"):  # called without a command
             sys.stderr.write(f"{message}\n")
             sys.exit(EXIT_WRONG_INPUT)
         _fail(message, EXIT_WRONG_INPUT)
@@ -89,5 +95,5 @@ def main() -> None:
 def _fail(message: str, code: int) -> None:
     if os.environ.get("TRAINMARK_DEBUG"):
         traceback.print_exc()
-    sys.stderr.write(f"trainmark: {on_one_line(message)}\n")
+    sys.stderr.write(f"trainmark: {escape_control_characters(message)}\n")
     sys.exit(code)

@@ -1,4 +1,4 @@
-"""Options that several commands share, and what is wrong with arguments that typer refused."""
+"""Options shared by several commands, and messages for usage errors."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,7 +13,7 @@ DataDir = Annotated[
     typer.Option(
         "--data-dir",
         envvar="TRAINMARK_DATA_DIR",
-        help="Folder of the data that trainmark makes, for all runs; default: data in --runs-dir.",
+        help="Folder of generated data, shared by all runs; default: data in --runs-dir.",
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output, nothing else there.")]
@@ -29,17 +29,17 @@ DEFAULT_RUNS_DIR = Path("runs")
 
 
 def explain_usage(error: Any) -> str:
-    """One line, with where to look; the help that typer made, where there were no arguments."""
+    """Returns the usage error on one line with a pointer to --help, or typer's help text if there were no arguments."""
     message = str(error.format_message()).strip()
     if message.startswith("Usage:"):
         return message
     command = error.ctx.command_path if getattr(error, "ctx", None) else "trainmark"
-    from pydantic import ValidationError  # not at the top: `--help` would wait for it
+    from pydantic import ValidationError  # not at the top: it slows down `--help`
 
     if isinstance(error.__cause__, ValidationError):
-        from trainmark.spec.wrong_value import what_is_wrong
+        from trainmark.spec.validation_errors import describe_error
 
         first = error.__cause__.errors()[0]
         names = getattr(getattr(error, "param", None), "opts", None) or ["a value"]
-        message = f"{names[0]} {what_is_wrong(first)}, but got {str(first['input'])!r}"
+        message = f"{names[0]} {describe_error(first)}, but got {str(first['input'])!r}"
     return f"{message.rstrip('.')}. See: {command} --help"

@@ -1,4 +1,4 @@
-"""`trainmark preflight`: would runs work on this cluster?"""
+"""`trainmark preflight`: checks that runs work on a cluster."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -20,7 +20,7 @@ def preflight(
     patience: Annotated[float, typer.Option(help="Minutes to wait for the small jobs.", min=0.1)] = PATIENCE_MINUTES,
     json: AsJson = False,
 ) -> None:
-    """Check by a small job per group of nodes whether runs work there.
+    """Check with a small job per node group that runs work there.
 
     \b
     Examples:
@@ -33,24 +33,22 @@ def preflight(
 
 
 def preflight_before_run(config: "RunChoices", site: "Site", runs_dir: Path) -> None:
-    """Findings on standard error, before a run; raises if one of them would keep it from working."""
+    """Prints findings on standard error before a run; raises on a problem."""
     from trainmark.spec.errors import ConfigError
 
     if config.launch.launcher != "slurm":
-        raise ConfigError(
-            f"--preflight needs --launcher slurm, but got {config.launch.launcher}. Leave --preflight out."
-        )
+        raise ConfigError(f"--preflight needs --launcher slurm, but got {config.launch.launcher}. Remove --preflight.")
     run_preflight(site, runs_dir, PATIENCE_MINUTES * 60, on_error_stream=True)
 
 
 def run_preflight(
     site: "Site", runs_dir: Path, patience_s: float, *, as_json: bool = False, on_error_stream: bool = False
 ) -> None:
-    """Prints all findings; raises if one of them would keep runs from working."""
+    """Prints all findings; raises if one of them is a problem."""
     from dataclasses import asdict
 
     from trainmark.cli.output import print_json
-    from trainmark.launch.slurm.preflight import preflight as look
+    from trainmark.launch.slurm.preflight import preflight as check_cluster
     from trainmark.report.console import progress_console, result_console
     from trainmark.report.machine_text import findings_table
     from trainmark.spec.errors import RunFailedError
@@ -58,12 +56,12 @@ def run_preflight(
     from trainmark.store.runs import check_runs_dir
 
     check_runs_dir(runs_dir)
-    say = progress_console()
-    findings = look(site, runs_dir, patience_s, lambda text: say.print(text, markup=False))
+    progress = progress_console()
+    findings = check_cluster(site, runs_dir, patience_s, lambda text: progress.print(text, markup=False))
     if as_json:
         print_json({"findings": [asdict(finding) for finding in findings]})
     else:
-        (say if on_error_stream else result_console()).print(findings_table(findings))
+        (progress if on_error_stream else result_console()).print(findings_table(findings))
     problems = [finding for finding in findings if finding.verdict == "problem"]
     if problems:
         first = problems[0]

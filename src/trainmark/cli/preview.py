@@ -1,4 +1,4 @@
-"""What `trainmark run` says before it begins, and all that it says with --dry-run."""
+"""What `trainmark run` prints before it starts, and with --dry-run."""
 
 from contextlib import suppress
 from dataclasses import asdict
@@ -12,19 +12,19 @@ from trainmark.report.plan_text import estimate_lines, plan_line, plan_table
 from trainmark.spec.config_file import config_text
 from trainmark.spec.plan import advise_on_idle, job_as_json, plan_figures
 
-# Of whom a dry run shows the scripts.
-MOST_MEMBERS = 4
-MOST_MEMBERS_AS_JSON = 100
+# Members whose scripts a dry run shows.
+MAX_MEMBERS = 4
+MAX_MEMBERS_AS_JSON = 100
 
 
 def announce(planned: PlannedRun) -> None:
-    """The plan on standard error, before a run; if that is closed, the run is worth more than these lines."""
-    with suppress(OSError, SystemExit):  # rich ends a program for that
+    """Prints the plan on standard error before a run; a closed stream must not stop the run."""
+    with suppress(OSError, SystemExit):  # rich exits on a broken pipe
         print_plan(planned, progress_console())
 
 
 def print_plan(planned: PlannedRun, console: Console) -> None:
-    """The scale, what stays idle, and estimates of time and memory."""
+    """Prints scale, idle slots, and estimates of time and memory."""
     plan = planned.plan
     advice = advise_on_idle(plan)
     idle = [] if advice is None else [f"! {advice}"]
@@ -35,12 +35,12 @@ def print_plan(planned: PlannedRun, console: Console) -> None:
 
 
 def print_preview(planned: PlannedRun, *, as_json: bool) -> None:
-    """What a run would do; of a large ensemble, how much of it is left out."""
+    """Prints what a run would do, limited to the first members of a large ensemble."""
     config, plan = planned.config, planned.plan
-    most = MOST_MEMBERS_AS_JSON if as_json else MOST_MEMBERS
+    most = MAX_MEMBERS_AS_JSON if as_json else MAX_MEMBERS
     scripts, more = preview(planned, most), max(0, plan.members - most)
     if as_json:
-        mapping = [job_as_json(job) for job in plan.jobs[:MOST_MEMBERS_AS_JSON]]
+        mapping = [job_as_json(job) for job in plan.jobs[:MAX_MEMBERS_AS_JSON]]
         print_json(
             {
                 "config": config.model_dump(exclude_none=True),
@@ -65,4 +65,4 @@ def print_preview(planned: PlannedRun, *, as_json: bool) -> None:
         console.print(name, style="bold")
         print(script)
     if more:
-        console.print(f"… and the scripts of {more:,} more members, alike")
+        console.print(f"… and similar scripts of {more:,} more members")

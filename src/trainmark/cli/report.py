@@ -1,4 +1,4 @@
-"""`trainmark report`: one HTML page on one or more runs."""
+"""`trainmark report`: an HTML page on one or more runs."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -48,7 +48,7 @@ def report(
 
 
 def _page_path(output: Path | None, folders: "list[RunFolder]") -> Path:
-    """The path of the page; a name that is no page's is refused, so that a slip overwrites no result.json."""
+    """Returns the path of the page; raises unless it is an HTML file, so that a typo cannot overwrite result.json."""
     from trainmark.spec.errors import ConfigError
 
     if output is None:
@@ -58,7 +58,7 @@ def _page_path(output: Path | None, folders: "list[RunFolder]") -> Path:
     if output.suffix.lower() not in (".html", ".htm") or output.is_dir():
         raise ConfigError(f"-o {output} does not name an HTML file. Choose a name that ends in .html.")
     if not output.resolve().parent.is_dir():
-        raise ConfigError(f"-o {output} is in a folder that does not exist. Make the folder, or choose another.")
+        raise ConfigError(f"-o {output} is in a folder that does not exist. Create the folder, or choose another.")
     return output.resolve()
 
 

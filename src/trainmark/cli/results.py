@@ -1,4 +1,4 @@
-"""`trainmark results`: the stored runs."""
+"""`trainmark results`: lists the stored runs."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -30,11 +30,13 @@ def results(
     from trainmark.report.results_table import print_results, result_row
     from trainmark.spec.errors import ConfigError
     from trainmark.spec.registries import WORKLOADS
-    from trainmark.spec.registry import closest
+    from trainmark.spec.registry import did_you_mean
     from trainmark.store.runs import all_runs
 
     if state not in (None, *STATES):
-        raise ConfigError(f"There is no state '{state}'.{closest(state, list(STATES))} States: {', '.join(STATES)}.")
+        raise ConfigError(
+            f"There is no state '{state}'.{did_you_mean(state, list(STATES))} States: {', '.join(STATES)}."
+        )
     if workload is not None:
         _ = WORKLOADS[workload]
     folders = all_runs(runs_dir, must_exist=runs_dir != DEFAULT_RUNS_DIR)
@@ -47,17 +49,17 @@ def results(
 
 
 def _result_of(folder: "RunFolder") -> "tuple[Result | None, str | None]":
-    """The stored Result, or what there is of one; where it cannot be read, the reason."""
+    """Returns the stored Result, or one built from the events so far, or the reason why there is none."""
     from trainmark.spec.errors import TrainmarkError
     from trainmark.store.runs import read_result
 
     try:
         if stored := read_result(folder):
             return stored, None
-        from trainmark.collect.build import build_result  # not needed, and not loaded, for runs that have ended
+        from trainmark.collect.build import build_result  # not loaded for runs that have ended
 
         return build_result(folder), None
     except TrainmarkError as error:
         return None, str(error)
-    except Exception as error:  # noqa: BLE001  one run that cannot be read hides no other
+    except Exception as error:  # noqa: BLE001  an unreadable run must not hide the others
         return None, f"{type(error).__name__}: {error}"

@@ -15,17 +15,17 @@ EXAMPLES = """Examples:
   trainmark run
   # eight base models, queued on this machine's slots
   trainmark run --members 8
-  # one base model trained by two workers
+  # one base model on two workers, data-parallel
   trainmark run --members 1 --workers 2
-  # detectors of storms, fused into one
+  # storm detectors, fused into an ensemble
   trainmark run extreme-weather --members 2
   # any setting by name; the Result as JSON
   trainmark run --set train.epochs=2 --json
   # the same run again
   trainmark run --config runs/ID/config.toml
-  # plan and commands only; nothing is touched
+  # plan and commands only; writes nothing
   trainmark run --members 4 --dry-run
-  # members as jobs of a cluster
+  # members as Slurm jobs
   trainmark run --launcher slurm --site site.toml --members 16
 """
 
@@ -33,11 +33,11 @@ EXAMPLES = """Examples:
 def run(
     workload: Annotated[str | None, typer.Argument(help="What to train: see `trainmark list workloads`.")] = None,
     size: Annotated[
-        str | None, typer.Option(help="Size of the workload: tiny (default), full, or another of its own.")
+        str | None, typer.Option(help="Size of the workload: tiny (default), full, or another that it defines.")
     ] = None,
     members: Annotated[int | None, typer.Option(help="Base models in the ensemble (M).")] = None,
-    workers: Annotated[int | None, typer.Option(help="Workers that train one member together (P).")] = None,
-    system_scale: Annotated[int | None, typer.Option(help="All workers; must be members × workers.")] = None,
+    workers: Annotated[int | None, typer.Option(help="Workers per member (P).")] = None,
+    system_scale: Annotated[int | None, typer.Option(help="Total workers; must be members × workers.")] = None,
     launcher: Annotated[str | None, typer.Option(help="How jobs are started: see `trainmark list launchers`.")] = None,
     site: Annotated[
         Path | None, typer.Option(help="TOML file that describes nodes and slots; default: this machine.")
@@ -51,15 +51,15 @@ def run(
     seed: Annotated[int | None, typer.Option(help="Seed of bootstrap, initial weights and shuffling.")] = None,
     runs_dir: RunsDir = DEFAULT_RUNS_DIR,
     data_dir: DataDir = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show plan and job scripts; touch nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show plan and job scripts; write nothing.")] = False,
     preflight: Annotated[
-        bool, typer.Option("--preflight", help="First check by a small job whether runs work on the cluster.")
+        bool, typer.Option("--preflight", help="First check with a small job that runs work on the cluster.")
     ] = False,
     json: AsJson = False,
 ) -> None:
     """Train a bagging ensemble and report FLOPS and VFLOPS."""
     from trainmark import pipeline
-    from trainmark.cli.output import end_with_result, making_progress, preparing_progress, watching
+    from trainmark.cli.output import bootstrap_progress, data_progress, end_with_result, live_progress
     from trainmark.cli.preflight import preflight_before_run
     from trainmark.cli.preview import announce, print_preview
     from trainmark.machine.local_site import local_site
@@ -83,8 +83,8 @@ def run(
     if preflight:
         preflight_before_run(resolved, place, runs_dir)
     announce(planned)
-    with watching() as watch:
-        result = pipeline.run(planned, watch, making_progress(), preparing_progress())
+    with live_progress() as watch:
+        result = pipeline.run(planned, watch, data_progress(), bootstrap_progress())
     end_with_result(result, (runs_dir / result.run_id).resolve(), as_json=json)
 
 
@@ -92,7 +92,7 @@ run.__doc__ = f"{run.__doc__}\n\n\b\n{EXAMPLES}"
 
 
 def _resolve(config: Path | None, settings: list[str], **flags: Any) -> "RunChoices":
-    """All choices merged; --set wins over flags, flags over the file."""
+    """Merges all choices; --set wins over flags, flags over the file."""
     from trainmark.plan.explain import COMMAND_LINE, Source
     from trainmark.plan.resolve import parse_setting, read_config_file, resolve_config
 
@@ -103,5 +103,5 @@ def _resolve(config: Path | None, settings: list[str], **flags: Any) -> "RunChoi
 
 
 def _given(**flags: Any) -> dict[str, Any]:
-    """The flags that were given, without the others."""
+    """Returns the flags that were set."""
     return {name: value for name, value in flags.items() if value is not None and value != {}}

@@ -1,4 +1,4 @@
-"""`trainmark score`: FLOPS and VFLOPS from given figures, for results of other systems."""
+"""`trainmark score`: FLOPS and VFLOPS from given figures of other systems."""
 
 import math
 from typing import Annotated
@@ -8,7 +8,7 @@ import typer
 from trainmark.cli.options import AsJson
 from trainmark.spec.errors import ConfigError
 
-MOST_EXPONENT = 500  # e^500 still fits a float
+MAX_EXPONENT = 500  # e^500 still fits a float
 
 
 def score(
@@ -16,7 +16,7 @@ def score(
     samples: Annotated[float, typer.Option(min=1, help="Samples in one epoch.")],
     epochs: Annotated[float, typer.Option(min=0, help="Epochs trained.")],
     minutes: Annotated[float, typer.Option(min=0, help="Minutes of training.")],
-    quality: Annotated[float, typer.Option(min=0, help="Quality achieved: a share such as 0.751, or percent.")],
+    quality: Annotated[float, typer.Option(min=0, help="Quality achieved: a fraction such as 0.751, or percent.")],
     target: Annotated[float, typer.Option(min=0, help="Target quality, on the same scale.")],
     exponent: Annotated[float, typer.Option(min=0, help="n of Eq. 8: 5 image classification, 10 extreme weather.")],
     json: AsJson = False,
@@ -37,7 +37,7 @@ def score(
         if value <= 0:
             raise ConfigError(f"--{name} must be more than 0, but got {value:g}. Give the measured figure.")
     check_same_scale(quality, target)
-    if exponent * abs(math.log((quality or target) / target)) > MOST_EXPONENT:
+    if exponent * abs(math.log((quality or target) / target)) > MAX_EXPONENT:
         raise ConfigError(f"({quality:g} / {target:g})^{exponent:g} overflows. Choose a smaller --exponent.")
     flops = flops_score(gflop_per_sample * 1e9, samples * epochs, minutes * 60)
     coefficient = quality_coefficient(quality, target, exponent)
@@ -54,10 +54,10 @@ def score(
 
 
 def check_same_scale(quality: float, target: float) -> None:
-    """Raises unless both figures are shares, up to 1, or both are percent: only their ratio counts."""
+    """Raises unless both figures are fractions up to 1 or both are percent."""
     for name, value, other in (("quality", quality, target), ("target", target, quality)):
         if value > 100:
-            raise ConfigError(f"--{name} must be a share up to 1 or percent up to 100, but got {value:g}.")
+            raise ConfigError(f"--{name} must be a fraction up to 1 or percent up to 100, but got {value:g}.")
         if value > 1 >= other:
             raise ConfigError(
                 f"--quality {quality:g} and --target {target:g} are not on the same scale: "

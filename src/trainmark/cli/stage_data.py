@@ -1,4 +1,4 @@
-"""`trainmark data stage`: copy a whole training split to a node's own storage, ahead of the runs that use it."""
+"""`trainmark data stage`: copies a whole training split to node-local storage ahead of runs."""
 
 from pathlib import Path
 from typing import Annotated
@@ -10,12 +10,12 @@ from trainmark.cli.options import AsJson, DatasetName, DatasetSetting
 
 def stage(
     name: DatasetName,
-    storage: Annotated[Path, typer.Option("--to", help="Folder on the node's own storage, as the site file names it.")],
+    storage: Annotated[Path, typer.Option("--to", help="Folder on node-local storage, as in the site file.")],
     size: Annotated[str, typer.Option(help="Size of the workload.")] = "tiny",
     setting: DatasetSetting = None,
     json: AsJson = False,
 ) -> None:
-    """Copy all training samples to this node's own storage. Runs with launch.stage=local then find them there.
+    """Copy all training samples to node-local storage. Runs with launch.stage=local then reuse them.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""`trainmark status`, `resume`, `cancel` and `show`: what becomes of a run that was started."""
+"""`trainmark status`, `resume`, `cancel` and `show`: commands on a stored run."""
 
 from trainmark.cli.options import DEFAULT_RUNS_DIR, AsJson, DataDir, RunName, RunsDir
 
@@ -21,39 +21,39 @@ def status(run: RunName = "latest", runs_dir: RunsDir = DEFAULT_RUNS_DIR, json: 
     from trainmark.store.runs import find_run
 
     folder = find_run(run, runs_dir)
-    (members, silence), alive = pipeline.status(folder), has_live_claim(folder)
+    (members, unreachable), alive = pipeline.status(folder), has_live_claim(folder)
     if json:
         records = [asdict(member) for member in members]
-        print_json({"run_id": folder.run_id, "alive": alive, "unreachable": silence, "members": records})
+        print_json({"run_id": folder.run_id, "alive": alive, "unreachable": unreachable, "members": records})
         return
     console = result_console()
     console.print(f"run {folder.run_id}: {run_state(members, is_alive=alive)}")
-    if silence is not None:
+    if unreachable is not None:
         console.print(
-            f"Slurm is unreachable ({silence}): below is what the run's files say", soft_wrap=True, markup=False
+            f"Slurm is unreachable ({unreachable}): states are from the run's files", soft_wrap=True, markup=False
         )
     console.print(progress_table(members))
 
 
 def resume(run: RunName, runs_dir: RunsDir = DEFAULT_RUNS_DIR, data_dir: DataDir = None, json: AsJson = False) -> None:
-    """Train the members of a run that have not finished. Finished ones are kept.
+    """Train the unfinished members of a run. Finished ones are kept.
 
     \b
     Examples:
       trainmark resume latest
     """
     from trainmark import pipeline
-    from trainmark.cli.output import end_with_result, making_progress, watching
+    from trainmark.cli.output import data_progress, end_with_result, live_progress
     from trainmark.store.runs import find_run
 
     folder = find_run(run, runs_dir)
-    with watching() as watch:
-        result = pipeline.resume(folder, watch, making_progress(), data_dir)
+    with live_progress() as watch:
+        result = pipeline.resume(folder, watch, data_progress(), data_dir)
     end_with_result(result, folder.path, as_json=json)
 
 
 def cancel(run: RunName, runs_dir: RunsDir = DEFAULT_RUNS_DIR) -> None:
-    """Stop a run's members. Works from another shell, and after the submitting process died; nothing is deleted.
+    """Stop a run. Works from another shell and after the submitting process died; nothing is deleted.
 
     \b
     Examples:
@@ -69,11 +69,11 @@ def cancel(run: RunName, runs_dir: RunsDir = DEFAULT_RUNS_DIR) -> None:
     what = "stopped" if was_running else "nothing was running"
     print(f"run {folder.run_id}: {what}; {finished} of {len(members)} members finished")
     if finished < len(members):
-        print(f"Go on with: trainmark resume {folder.path}")
+        print(f"Resume with: trainmark resume {folder.path}")
 
 
 def show(run: RunName = "latest", runs_dir: RunsDir = DEFAULT_RUNS_DIR, json: AsJson = False) -> None:
-    """Show a run's Result. Of a run that was killed or is still running: what its members have measured so far.
+    """Show a run's Result. If it was killed or is still running: what its members have measured so far.
 
     \b
     Examples:

@@ -13,14 +13,14 @@ from trainmark.spec.config import RunConfig
 from trainmark.spec.events import DataReady, EngineReady, EpochStop, ModelReady, RankStarted
 from trainmark.spec.files import read_record
 from trainmark.spec.layout import global_batch, layout_of, samples_per_replica
-from trainmark.spec.member_state import SETTLED, Outlook
+from trainmark.spec.member_state import FINAL_STATES, RunActivity
 from trainmark.spec.metrics import metric_rows
 from trainmark.spec.registries import METRICS, QUALITIES
 from trainmark.spec.result import MemberResult, Metric, Result
 from trainmark.spec.run_folder import RunFolder
 from trainmark.spec.seeds import weights_seed
 from trainmark.spec.status import QueueAnswer
-from trainmark.spec.stored_run import find_edits, read_choices
+from trainmark.spec.stored_run import find_edits, read_config_and_plan
 
 ORIGIN = {"started_at": str, "machine": dict, "software": dict, "provenance": dict}
 AUDIT = {"members": list}
@@ -31,17 +31,19 @@ def build_result(folder: RunFolder, answer: QueueAnswer | None = None) -> Result
 
     `answer` has the scheduler's states of the members' jobs, if it was queried.
     """
-    config, plan = read_choices(folder)
+    config, plan = read_config_and_plan(folder)
     quality = QUALITIES.load(config.quality)
     jobs = answer.jobs if answer is not None else None if config.launch.jobs_outlive_launcher else {}
-    outlook = Outlook(has_live_claim(folder), jobs)
-    silence = [f"Slurm is unreachable ({answer.silence}): states are from files"] if answer and answer.silence else []
-    return _result_of(folder, read_measured(folder, config, plan, quality, outlook), silence)
+    activity = RunActivity(has_live_claim(folder), jobs)
+    unreachable = (
+        [f"Slurm is unreachable ({answer.error}): states are from files"] if answer and answer.error else []
+    )
+    return _result_of(folder, read_measured(folder, config, plan, quality, activity), unreachable)
 
 
-def _result_of(folder: RunFolder, measured: Measured, silence: list[str]) -> Result:
+def _result_of(folder: RunFolder, measured: Measured, unreachable: list[str]) -> Result:
     metrics = compute_metrics(measured, METRICS)
-    of_each = [name for name, row in metric_rows().items() if row.of_each_member]
+    of_each = [name for name, row in metric_rows().items() if row.per_member]
     origin, audit, damage = _records(folder, measured)
     return Result(
         run_id=folder.run_id,
@@ -59,7 +61,7 @@ def _result_of(folder: RunFolder, measured: Measured, silence: list[str]) -> Res
         members=[_member_result(measured, member, of_each) for member in measured.members],
         warnings=[
             *damage,
-            *silence,
+            *unreachable,
             *(f"changed since the run started: {edit}" for edit in find_edits(folder)),
             *find_warnings(measured, metrics, audit, _part(origin, "data")),
         ],
@@ -118,7 +120,7 @@ def _state_of(measured: Measured) -> Literal["complete", "partial", "failed", "u
     states = {member.state for member in measured.members}
     if states == {"finished"}:
         return "complete"
-    if not states <= SETTLED:
+    if not states <= FINAL_STATES:
         return "unfinished"
     return "partial" if "finished" in states else "failed"
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from trainmark.collect.measured import NO_MEMBER, NOT_OVER, Measured, Member
 from trainmark.spec.files import one_line
-from trainmark.spec.member_state import SETTLED
+from trainmark.spec.member_state import FINAL_STATES
 from trainmark.spec.metrics import MetricRow, Needs
 from trainmark.spec.registries import METRICS
 from trainmark.spec.result import Metric, unavailable
@@ -87,7 +87,7 @@ class Counted:
     def _seen(self, member: Member) -> Member | None:
         if member.job.member in self.lost:
             return None
-        if member.state in SETTLED:
+        if member.state in FINAL_STATES:
             return member
         return replace(member, state="finished") if NEEDS[self.needs].has_begun(member) else None
 

@@ -27,7 +27,7 @@ from trainmark.spec.events import (
 )
 from trainmark.spec.files import one_line
 from trainmark.spec.machine_events import Usage, UsageStart
-from trainmark.spec.member_state import SETTLED
+from trainmark.spec.member_state import FINAL_STATES
 from trainmark.spec.plan import Job, Plan
 from trainmark.spec.registries import DATASETS
 from trainmark.spec.status import MemberState
@@ -253,4 +253,4 @@ class Measured:
     @property
     def is_over(self) -> bool:
         """Whether all members have finished or failed."""
-        return all(member.state in SETTLED for member in self.members)
+        return all(member.state in FINAL_STATES for member in self.members)

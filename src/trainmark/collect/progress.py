@@ -25,11 +25,11 @@ from trainmark.spec.events import (
 )
 from trainmark.spec.layout import global_batch
 from trainmark.spec.machine_events import Ceiling, CeilingStart
-from trainmark.spec.member_state import Outlook, recorded_standing, standing_of
+from trainmark.spec.member_state import RunActivity, member_status, recorded_status
 from trainmark.spec.plan import Job, Plan
 from trainmark.spec.run_folder import RunFolder
-from trainmark.spec.status import GOING_ON, MemberProgress, MemberState, QueueState
-from trainmark.spec.stored_run import read_choices
+from trainmark.spec.status import ACTIVE_STATES, MemberProgress, MemberState, QueueState
+from trainmark.spec.stored_run import read_config_and_plan
 
 # What a rank does after each of these events, until the next one.
 PHASES: dict[type[Event], str] = {
@@ -80,7 +80,7 @@ class ProgressReader:
             now = replace(now, phase="loading torch")  # rank 0 creates its event file first
         for event in events:
             now = replace(now, phase=PHASES.get(type(event), now.phase), **self._changes(event, job))
-        ended = recorded_standing(self._folder, job.member, number)
+        ended = recorded_status(self._folder, job.member, number)
         if ended is None:
             return now
         return replace(now, state=ended.state, phase="", seconds_left=None if ended.is_missing else 0.0)
@@ -127,16 +127,16 @@ class ProgressReader:
 
 def read_progress(folder: RunFolder, queue: Mapping[int, QueueState] | None) -> list[MemberProgress]:
     """Returns the progress of every member of a stored run; `queue` has the scheduler's states, if reachable."""
-    outlook = Outlook(has_live_claim(folder), queue)
-    config, plan = read_choices(folder)
+    activity = RunActivity(has_live_claim(folder), queue)
+    config, plan = read_config_and_plan(folder)
     members = ProgressReader(folder, config, plan).read()
-    standings = [standing_of(folder, job, outlook) for job in plan.jobs]
-    return [_decided(member, standing.state, outlook) for member, standing in zip(members, standings, strict=True)]
+    statuses = [member_status(folder, job, activity) for job in plan.jobs]
+    return [_decided(member, status.state, activity) for member, status in zip(members, statuses, strict=True)]
 
 
-def _decided(member: MemberProgress, state: MemberState, outlook: Outlook) -> MemberProgress:
+def _decided(member: MemberProgress, state: MemberState, activity: RunActivity) -> MemberProgress:
     """Returns the member in its common state; a running one keeps its finer state."""
-    job = (outlook.queue or {}).get(member.member)
+    job = (activity.queue or {}).get(member.member)
     if state == "running":
         return replace(member, job=job)
     seconds_left = member.seconds_left if state in ("finished", "queued") else None
@@ -147,7 +147,7 @@ def mark_queued(members: list[MemberProgress], queue: Mapping[int, QueueState]) 
     """Returns the members, marking those as queued whose job is pending in the scheduler."""
     return [
         replace(each, state="queued", phase="", job=job)
-        if each.state in GOING_ON and job is not None and job.is_waiting
+        if each.state in ACTIVE_STATES and job is not None and job.is_waiting
         else each
         for each in members
         for job in (queue.get(each.member),)

@@ -19,7 +19,7 @@ from trainmark.spec.events import (
 )
 from trainmark.spec.files import one_line, read_record
 from trainmark.spec.machine_events import Memory, Usage, UsageStart
-from trainmark.spec.member_state import STILL_WRITING, Outlook, standing_of
+from trainmark.spec.member_state import STILL_WRITING, RunActivity, member_status
 from trainmark.spec.plan import Job, Plan
 from trainmark.spec.run_folder import AttemptFolder, RunFolder
 from trainmark.spec.status import MemberState
@@ -31,15 +31,15 @@ EXPECTED_OF_RANK_0 = (DataReady, ModelReady, EpochStart, Steps, EpochStop)
 MAX_LINES_NAMED = 3
 
 
-def read_measured(folder: RunFolder, config: RunConfig, plan: Plan, quality: Any, outlook: Outlook) -> Measured:
+def read_measured(folder: RunFolder, config: RunConfig, plan: Plan, quality: Any, activity: RunActivity) -> Measured:
     """Reads a run folder, also of a run that is in progress, was killed, or has lost files."""
-    members = tuple(_read_member(folder, config, job, outlook) for job in plan.jobs)
+    members = tuple(_read_member(folder, config, job, activity) for job in plan.jobs)
     return Measured(config, plan, quality, members)
 
 
-def _read_member(folder: RunFolder, config: RunConfig, job: Job, outlook: Outlook) -> Member:
-    standing = standing_of(folder, job, outlook)
-    state, attempt = standing.state, folder.attempt(job.member, max(1, standing.attempts))
+def _read_member(folder: RunFolder, config: RunConfig, job: Job, activity: RunActivity) -> Member:
+    status = member_status(folder, job, activity)
+    state, attempt = status.state, folder.attempt(job.member, max(1, status.attempts))
     events, lost = _read_ranks(folder, attempt, job, epochs=config.train.epochs, state=state)
     done, done_problem = None, None
     if state == "finished":
@@ -47,14 +47,14 @@ def _read_member(folder: RunFolder, config: RunConfig, job: Job, outlook: Outloo
     quality = (done or {}).get("quality")
     return Member(
         job=job,
-        attempts=standing.attempts,
+        attempts=status.attempts,
         state=state,
-        reason=standing.reason,
-        exit=standing.exit,
-        events=events if standing.attempts else (),
+        reason=status.reason,
+        exit=status.exit,
+        events=events if status.attempts else (),
         load_predictions=lambda: load_predictions(attempt.predictions),
         load_usage=lambda: _read_usage(folder, attempt, job, is_over=state not in STILL_WRITING),
-        problems=tuple(problem for problem in (*lost, standing.problem, done_problem) if problem),
+        problems=tuple(problem for problem in (*lost, status.problem, done_problem) if problem),
         is_whole=state != "finished" or not lost,
         final_quality=float(quality) if isinstance(quality, int | float) else None,
         predictions_file=folder.name_of(attempt.predictions),

@@ -71,7 +71,7 @@ class RunJobs:
 
     def _is_due_again(self, record: JobRecord) -> bool:
         recorded = record.recorded()
-        has_failed = recorded is not None and recorded.may_be_tried_again
+        has_failed = recorded is not None and recorded.may_be_retried
         return has_failed and self._tries[record.job.member] < record.config.launch.attempts
 
     @contextmanager

@@ -14,10 +14,10 @@ from trainmark.machine.slurm.programs import SlurmRefusedError, SlurmUnreachable
 from trainmark.machine.slurm.scontrol import SlurmSettings, read_partitions, read_settings
 from trainmark.machine.topology import SYSTEM, read_topology
 from trainmark.spec.errors import PlanError
+from trainmark.spec.script_text import FOLDER, PLAIN
 from trainmark.spec.site import Site
 from trainmark.spec.slurm_site import SlurmSite
 from trainmark.spec.units import counted, parse_cores
-from trainmark.spec.words import FOLDER, PLAIN
 
 LOCAL_DRAFT = "For a draft of this machine only: trainmark machine --draft-site --no-slurm."
 SEVERAL_GROUPS = "A run uses all groups: remove those that should not take part."

@@ -1,4 +1,4 @@
-"""Which choices of a recipe cannot go together: each refusal gives the reason and the nearest valid choice."""
+"""Rejects incompatible choices of a recipe, each with the reason and the nearest valid choice."""
 
 from collections.abc import Iterator
 from difflib import SequenceMatcher
@@ -14,12 +14,12 @@ from trainmark.spec.registries import ENGINES, MODELS
 from trainmark.spec.site import Site
 from trainmark.workloads.find import find_card, find_size
 
-BY_LIBRARY = "--set train.communication=allreduce"
-PLAIN_EXCHANGE = {"communication": "allreduce", "communication_precision": "fp32"}
+USE_ALLREDUCE = "--set train.communication=allreduce"
+DEFAULT_EXCHANGE = {"communication": "allreduce", "communication_precision": "fp32"}
 
 
 def check_compatible(config: RunConfig, workers: int, site: Site) -> None:
-    """Returns if the recipe can be trained by `workers` on this site; raises the first refusal otherwise."""
+    """Raises the first reason why the recipe cannot be trained by `workers` on this site."""
     train, offer = config.train, find_engine(config.train.engine)
     for refusal in (
         *_not_offered(config, offer, site),
@@ -39,14 +39,14 @@ def check_compatible(config: RunConfig, workers: int, site: Site) -> None:
 
 
 def _not_offered(config: RunConfig, offer: EngineOffer, site: Site) -> Iterator[str]:
-    """Parts that the engine does not have; a "module:attribute" is a plug-in's own, of which nothing is known."""
+    """Yields parts that the engine does not support; a plug-in's "module:attribute" cannot be checked."""
     engine, task = config.train.engine, find_size(config.workload, config.size).task
     for key, offered in offer.names().items():
         chosen = getattr(config.train, key)
         if chosen not in offered and ":" not in chosen:
             nearest = min(offered, key=lambda name: -SequenceMatcher(None, name, chosen).ratio())
             yield (
-                f"The engine {engine} does not offer train.{key}={chosen}. Choose --set train.{key}={nearest}"
+                f"The engine {engine} does not support train.{key}={chosen}. Choose --set train.{key}={nearest}"
                 f"{_or_engine(name for name, other in _engines() if chosen in other.names()[key])}."
             )
     builders = find_card(config.model).builders
@@ -80,7 +80,7 @@ def _or_engine(able: Iterator[str]) -> str:
 
 
 def _foreign_settings(train: TrainConfig, offer: EngineOffer) -> Iterator[str]:
-    """Settings of another engine, which would have no effect."""
+    """Yields settings of another engine, which would have no effect."""
     for name, field in TrainConfig.model_fields.items():
         section = getattr(train, name)
         if name == offer.section or not isinstance(section, Section):
@@ -88,8 +88,8 @@ def _foreign_settings(train: TrainConfig, offer: EngineOffer) -> Iterator[str]:
         for key, value in section:
             if value != getattr(field.default, key):
                 yield (
-                    f"train.{name}.{key} is a setting of the engine {name}, but train.engine is {train.engine}. Leave "
-                    f"it out, or choose --set train.engine={name}."
+                    f"train.{name}.{key} is a setting of the engine {name}, but train.engine is {train.engine}. Remove "
+                    f"it, or choose --set train.engine={name}."
                 )
 
 
@@ -99,24 +99,24 @@ def _whole_models(config: RunConfig, workers: int) -> Iterator[str]:
         sharded = " or --set train.parallel=sharded" if workers > 1 else " (with several workers also sharded)"
         yield (
             f"{config.model} cannot be split by layers, as train.parallel={chosen} does. "
-            f"Choose --set train.parallel=data{sharded}, and leave train.stages out."
+            f"Choose --set train.parallel=data{sharded}, and remove train.stages."
         )
 
 
 def _too_few_workers(train: TrainConfig, workers: int) -> Iterator[str]:
     if workers > 1:
         return
-    for key, chosen, alone in differing(train, {"parallel": "data", "batch_norm": "worker"} | PLAIN_EXCHANGE):
+    for key, chosen, alone in differing(train, {"parallel": "data", "batch_norm": "worker"} | DEFAULT_EXCHANGE):
         fewest = 4 if chosen == "torus-2d" else 2
         yield (
-            f"train.{key}={chosen} needs at least {fewest} workers a member, but there is 1. "
+            f"train.{key}={chosen} needs at least {fewest} workers per member, but there is 1. "
             f"Choose --workers {fewest}, or --set train.{key}={alone}."
         )
 
 
 def _arithmetic(train: TrainConfig, site: Site) -> Iterator[str]:
     if train.precision == "tf32" and not site.has_accelerators:
-        yield "tf32 is a format of GPUs, but the site has none. Choose --set train.precision=fp32."
+        yield "tf32 needs GPUs, but the site has none. Choose --set train.precision=fp32."
 
 
 def _stages(config: RunConfig, workers: int) -> Iterator[str]:
@@ -124,8 +124,8 @@ def _stages(config: RunConfig, workers: int) -> Iterator[str]:
     if train.parallel not in SPLITTING:
         if train.stages not in (None, 1):
             yield (
-                f"train.stages={train.stages} splits a model's layers, but train.parallel={train.parallel} keeps "
-                "them together. Choose --set train.parallel=gpipe, or leave train.stages out."
+                f"train.stages={train.stages} splits a model's layers, but train.parallel={train.parallel} does "
+                "not. Choose --set train.parallel=gpipe, or remove train.stages."
             )
         return
     stages = train.stages or workers
@@ -144,7 +144,7 @@ def _wrong_stages(config: RunConfig, stages: int, layers: int, workers: int) -> 
     if stages == 1:
         reason = f"train.parallel={config.train.parallel} with one stage splits nothing"
     elif workers % stages:
-        reason = f"{workers} workers cannot form pipelines of {stages} stages: {workers} / {stages} is not whole"
+        reason = f"{workers} workers cannot form pipelines of {stages} stages: {workers} / {stages} is not an integer"
     else:
         reason = f"{config.model} has {layers} layers with weights, too few for {stages} stages"
     fitting = [d for d in range(2, min(workers, layers) + 1) if workers % d == 0]
@@ -158,9 +158,9 @@ def _wrong_stages(config: RunConfig, stages: int, layers: int, workers: int) -> 
 
 def _wrong_micro_batches(train: TrainConfig, chosen: int, fewest: int) -> str:
     if train.batch_size % chosen:
-        reason = f"A batch of {train.batch_size} cannot be cut into {chosen} equal micro-batches"
+        reason = f"A batch of {train.batch_size} cannot be split into {chosen} equal micro-batches"
     else:
-        reason = f"1f1b gives every stage a micro-batch of its own, but {chosen} are fewer than {fewest} stages"
+        reason = f"1f1b needs at least one micro-batch per stage, but {chosen} are fewer than {fewest} stages"
     fitting = [m for m in range(fewest, train.batch_size + 1) if train.batch_size % m == 0]
     if not fitting:
         return f"{reason}. Choose a train.batch_size that is a multiple of {fewest}, or --set train.parallel=sharded."
@@ -174,7 +174,7 @@ def _groups(train: TrainConfig, workers: int) -> Iterator[str]:
         rows = [d for d in range(2, workers) if workers % d == 0]
         if not rows:
             yield (
-                f"A 2D torus needs workers that form a rectangle, but {workers} is prime. "
+                f"A 2D torus needs a number of workers that factorises, but {workers} is prime. "
                 f"Choose --workers {max(4, workers + 1)}, or --set train.communication=ring."
             )
         elif group is not None and group not in rows:
@@ -189,19 +189,19 @@ def _groups(train: TrainConfig, workers: int) -> Iterator[str]:
     elif group is not None:
         yield (
             f"train.communication={train.communication} has no groups, but train.communication_group is {group}. "
-            "Leave it out, or choose --set train.communication=hierarchical."
+            "Remove it, or choose --set train.communication=hierarchical."
         )
 
 
 def _wire(train: TrainConfig) -> Iterator[str]:
-    for key, chosen, only in differing(train, PLAIN_EXCHANGE) if train.parallel != "data" else ():
+    for key, chosen, only in differing(train, DEFAULT_EXCHANGE) if train.parallel != "data" else ():
         yield (
-            f"train.{key}={chosen} works on the gradients of data parallelism, but train.parallel is "
+            f"train.{key}={chosen} applies to data parallelism, but train.parallel is "
             f"{train.parallel}. Choose --set train.{key}={only}, or --set train.parallel=data."
         )
     if train.communication == "parameter-server" and train.momentum_correction != "as-published":
         yield (
-            "A parameter server keeps its momentum as published. "
+            "A parameter server supports momentum as published only. "
             "Choose --set train.momentum_correction=as-published, or --set train.communication=allreduce."
         )
 
@@ -220,26 +220,26 @@ def _mpi(config: RunConfig, site: Site) -> Iterator[str]:
         return
     if launcher == "local":
         yield (
-            "train.communication=mpi joins workers that MPI has started, but the launcher 'local' starts them itself. "
-            f"Choose --launcher mpi, or {BY_LIBRARY}."
+            "train.communication=mpi needs workers started by MPI, but the launcher 'local' starts them itself. "
+            f"Choose --launcher mpi, or {USE_ALLREDUCE}."
         )
     if launcher == "slurm" and site.slurm.starter == "srun" and site.slurm.mpi in (None, "none"):
         yield (
-            "train.communication=mpi needs workers that MPI can tell of each other, but srun starts them without. "
-            f'Set slurm.mpi = "pmix" in the site file, or choose {BY_LIBRARY}.'
+            "train.communication=mpi needs workers started with PMI, but srun starts them without. "
+            f'Set slurm.mpi = "pmix" in the site file, or choose {USE_ALLREDUCE}.'
         )
     if train.communication_precision != "fp32":
         yield (
-            f"MPI adds up gradients in fp32, but train.communication_precision is {train.communication_precision}. "
-            f"Choose --set train.communication_precision=fp32, or {BY_LIBRARY}."
+            f"MPI reduces gradients in fp32, but train.communication_precision is {train.communication_precision}. "
+            f"Choose --set train.communication_precision=fp32, or {USE_ALLREDUCE}."
         )
     if site.has_accelerators:
         yield (
-            "train.communication=mpi adds up gradients in the memory of the host, but they lie on accelerators. "
-            f"Choose {BY_LIBRARY}."
+            "train.communication=mpi reduces gradients in host memory, but the site has accelerators. "
+            f"Choose {USE_ALLREDUCE}."
         )
     if not site.python and not site.container and find_spec("mpi4py") is None:
         yield (
             "train.communication=mpi needs mpi4py, which is not installed. Install it: pip install 'trainmark[mpi]', "
-            f"or choose {BY_LIBRARY}."
+            f"or choose {USE_ALLREDUCE}."
         )

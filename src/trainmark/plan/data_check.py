@@ -1,4 +1,4 @@
-"""Whether a run's data are there or can be made, fit the model, are enough, and have space where they are needed."""
+"""Checks that a run's data exist or can be generated, fit the model, suffice, and have enough storage."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -23,9 +23,9 @@ SPACE_FOR_MEMBER = 16 * 2**10  # of records, beside its bootstrap
 
 
 def check_data(config: RunConfig, plan: Plan, places: Places) -> DataFacts:
-    """What the data are, if the run can begin; raises otherwise. Nothing is written, and no sample is read."""
+    """Returns facts about the data; raises if the run cannot start. Reads no sample and writes nothing."""
     facts = facts_of(foresee_dataset(config, places.data))
-    check_found(config, facts)
+    check_data_facts(config, facts)
     num_samples = facts.num_train or 0
     check_draws(config, num_samples, plan.members, plan.workers_per_member)
     check_space(places.runs, needed_bytes=plan.members * (num_samples + SPACE_FOR_MEMBER) + SPACE_FOR_RECORDS)
@@ -33,7 +33,7 @@ def check_data(config: RunConfig, plan: Plan, places: Places) -> DataFacts:
 
 
 def image_refusals(config: RunConfig) -> Iterator[str]:
-    """Why the model cannot be trained on the dataset, as far as settings tell: files are not looked at."""
+    """Yields why the model cannot be trained on the dataset according to settings; files are not read."""
     kind = DATASETS.load(config.dataset)
     dataset = kind(kind.Settings.model_validate(config.data))
     shape = getattr(dataset, "sample_shape", None)
@@ -44,8 +44,8 @@ def image_refusals(config: RunConfig) -> Iterator[str]:
     yield from _too_many_classes(config, known_classes(config))
 
 
-def check_found(config: RunConfig, found: DataFacts) -> None:
-    """Raises if the model cannot be trained on data that are there: by what their files tell, as far as they do."""
+def check_data_facts(config: RunConfig, found: DataFacts) -> None:
+    """Raises if the model cannot be trained on the data according to their files."""
     settings = DATASETS.load(config.dataset).Settings.model_fields
     shape = found.sample_shape
     images = shape if shape is not None and len(shape) == 3 else None
@@ -61,7 +61,8 @@ def _augmentation(config: RunConfig) -> Iterator[str]:
     known, chosen = getattr(DATASETS.load(config.dataset), "augmentations", None), config.train.augmentation
     if known is not None and chosen not in known:
         yield (
-            f"The dataset {config.dataset} cannot be changed by {chosen}. Choose --set train.augmentation={known[-1]}."
+            f"The dataset {config.dataset} does not support the augmentation {chosen}. "
+            f"Choose --set train.augmentation={known[-1]}."
         )
 
 
@@ -101,13 +102,13 @@ def _mismatch(config: RunConfig, key: str, there: int, taken: int) -> str:
 
 
 def check_staging(config: RunConfig, plan: Plan, site: Site) -> None:
-    """Returns unless data are to be staged and the site does not say where; that is refused."""
+    """Raises if data are to be staged but the site has no local_storage."""
     if config.launch.stage == "none":
         return
     for node in dict.fromkeys(rank.node for job in plan.first_jobs for rank in job.ranks):
         if site.group_of(node).local_storage is None:
             raise PlanError(
-                f"launch.stage=local copies data to each node's own storage, but site '{site.name}' does not say where "
-                f'{node} has any. Give its group local_storage = "$TMPDIR", or another folder, in a file for --site '
+                f"launch.stage=local copies data to node-local storage, but site '{site.name}' has no local_storage "
+                f'for {node}. Set local_storage = "$TMPDIR", or another folder, for its group in the file for --site '
                 "(trainmark machine --draft-site writes one), or choose --set launch.stage=none."
             )

@@ -1,4 +1,4 @@
-"""A dataset on disk, by its own name or a workload's, with the settings of a command line."""
+"""Finds a stored dataset by its own or its workload's name, with settings from the command line."""
 
 from typing import Any
 
@@ -7,32 +7,31 @@ from trainmark.plan.explain import COMMAND_LINE, Source
 from trainmark.plan.resolve import parse_setting, validated
 from trainmark.spec.errors import ConfigError, DataError, UnknownNameError
 from trainmark.spec.registries import DATASETS, WORKLOADS
-from trainmark.spec.registry import closest
+from trainmark.spec.registry import did_you_mean
 from trainmark.workloads.find import find_size
 
 
 def dataset_named(name: str, size: str) -> str:
-    """The name of a dataset: the workload's that is meant, or `name` itself."""
+    """Returns the dataset of a workload, or `name` itself if it is a dataset."""
     if name in WORKLOADS:
         return find_size(name, size).dataset
     if name not in DATASETS:
         known = sorted({*WORKLOADS, *DATASETS})
         raise UnknownNameError(
-            f"There is no workload or dataset '{name}'.{closest(name, known)} Known: {', '.join(known)}."
+            f"There is no workload or dataset '{name}'.{did_you_mean(name, known)} Known: {', '.join(known)}."
         )
     return name
 
 
 def find_stored_dataset(name: str, size: str, settings: list[str]) -> Any:
-    """The dataset with those settings; one that is stored on disk, with `make` and `check`."""
+    """Returns the dataset with these settings; raises unless it is stored on disk (has `make` and `check`)."""
     dataset = dataset_named(name, size)
     values = dict(find_size(name, size).data_settings) if name in WORKLOADS else {}
     kind = DATASETS.load(dataset)
     if not hasattr(kind, "make"):
         stored = [each for each in DATASETS if hasattr(DATASETS.load(each), "make")]
         raise ConfigError(
-            f"The dataset '{dataset}' is made in memory whenever it is needed; nothing of it is on disk. "
-            f"Choose one of {', '.join(stored)}."
+            f"The dataset '{dataset}' is generated in memory and not stored on disk. Choose one of {', '.join(stored)}."
         )
     chosen = [parse_setting(text.removeprefix("data.")) for text in settings]
     for choice in chosen:
@@ -41,12 +40,12 @@ def find_stored_dataset(name: str, size: str, settings: list[str]) -> Any:
 
 
 def note_of_size(name: str, size: str, dataset: Any) -> str | None:
-    """That the data are not those of the workload's size, which is no fault of theirs; None where they are."""
+    """Returns a note if the data differ from those of the workload's size, which is not an error; else None."""
     if name not in WORKLOADS:
         return None
     found = find_size(name, size)
     try:
         unlike = differences(found, found.dataset, facts_of(dataset))
-    except DataError:  # too broken to tell; the check says why
+    except DataError:  # too damaged to compare; the check reports why
         return None
     return f"These are not the data of {name} in size {size}: {'; '.join(unlike)}." if unlike else None

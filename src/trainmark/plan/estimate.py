@@ -1,4 +1,4 @@
-"""How long a run may take and how much memory its workers may need, before anything is measured: as ranges."""
+"""Estimates the time and memory of a run, as ranges, before anything is measured."""
 
 import math
 from typing import NamedTuple
@@ -16,25 +16,25 @@ from trainmark.spec.units import with_prefix
 from trainmark.spec.workload import DataFacts
 from trainmark.workloads.cost import Cost, cost_of
 
-SHARES_OF_CEILING = (0.12, 0.50)  # what models reach of what the cores can do: small ones 17 %, ResNet-50 up to 47 %
-AROUND_MEASURED = (0.7, 1.3)  # a share that this model has reached before, on a machine that others use as well
+SHARES_OF_CEILING = (0.12, 0.50)  # small models reach 17 %, ResNet-50 up to 47 %
+AROUND_MEASURED = (0.7, 1.3)  # spread around a stored measurement of the same model, on a shared machine
 
-# FLOP/s of a core in fp32, below what products of matrices reach: 2 or 1 units × vector × 2 × about 2.5 GHz.
+# FLOP/s per core in fp32, below matrix-multiply peak: 2 or 1 FMA units × vector width × 2 × about 2.5 GHz.
 CEILINGS = {"avx512f": 150e9, "avx2": 75e9, "sve": 40e9, "asimd": 25e9}
 SLOWEST_CEILING = 5e9
 
-START_S = (4.0, 15.0)  # a wave: loading torch, data, ceiling
-PROCESS_BYTES = (0.30 * 2**30, 0.55 * 2**30)  # Python and torch themselves
-ACTIVATIONS = (0.8, 1.7)  # what is in use at a time, of what the backward pass needs
-EVALUATED = 0.15  # of a sample's activations are there at a time where nothing is kept for a backward pass
-HALF_BYTES = ("bf16-mixed", "fp16-mixed", "fp16")  # of activations, against fp32
+START_S = (4.0, 15.0)  # per wave: loading torch and data, ceiling
+PROCESS_BYTES = (0.30 * 2**30, 0.55 * 2**30)  # Python and torch
+ACTIVATIONS = (0.8, 1.7)  # peak over what is kept for the backward pass
+EVALUATED = 0.15  # of a sample's activations are live in inference
+HALF_BYTES = ("bf16-mixed", "fp16-mixed", "fp16")  # activations of half the size of fp32
 OPTIMIZER_STATES = {"adam": 2, "adamw": 2, "lamb": 2}
 OUT_OF_BAG = 0.37
-SAMPLE_BYTES = (1.0, 5.0)  # per value of data that are held in memory: as bytes, or as floats beside them
+SAMPLE_BYTES = (1.0, 5.0)  # per value of in-memory data: as bytes, or with a float copy
 
 
 class Speed(NamedTuple):
-    """What a core can do, what models reach of it, and whence that is known."""
+    """Peak throughput per core, the fraction that models reach, and the basis of both."""
 
     ceiling_flops: float
     shares: Range
@@ -42,7 +42,7 @@ class Speed(NamedTuple):
 
 
 def estimate_run(config: RunConfig, plan: Plan, site: Site, facts: DataFacts, stored: StoredSpeed | None) -> Estimate:
-    """What the run may take, at the speed of a stored run, else at one assumed; that of accelerators is unknown."""
+    """Estimates a run from the speed of a stored run, else an assumed one; unknown for accelerators."""
     cost = cost_of(config.model, config.model_settings, facts.sample_shape)
     is_here = site.num_nodes == 1 and config.launch.launcher != "slurm"
     available = psutil.virtual_memory().available if is_here else None
@@ -59,16 +59,16 @@ def estimate_run(config: RunConfig, plan: Plan, site: Site, facts: DataFacts, st
 
 
 def assumed_speed(known_instructions: list[str]) -> Speed:
-    """The speed that the widest vectors of a CPU suggest."""
+    """Returns the speed assumed for the widest vector instructions of a CPU."""
     name = next((name for name in CEILINGS if name in known_instructions), None)
     ceiling = CEILINGS[name] if name else SLOWEST_CEILING
-    of_what = f"{with_prefix(ceiling, 'FLOP/s')} a core ({name or 'no vector instructions known'})"
+    of_what = f"{with_prefix(ceiling, 'FLOP/s')} per core ({name or 'no vector instructions known'})"
     return Speed(ceiling, SHARES_OF_CEILING, f"assuming {_percent(SHARES_OF_CEILING)} of {of_what}")
 
 
 def measured_speed(stored: StoredSpeed) -> Speed:
-    """The speed that a stored run has measured: with this model, or at least what the cores can do."""
-    ceiling = f"{with_prefix(stored.ceiling_flops, 'FLOP/s')} a core, measured by run {stored.run_id}"
+    """Returns the speed measured by a stored run: of this model, or at least the ceiling."""
+    ceiling = f"{with_prefix(stored.ceiling_flops, 'FLOP/s')} per core, measured by run {stored.run_id}"
     if stored.share is None:
         return Speed(stored.ceiling_flops, SHARES_OF_CEILING, f"assuming {_percent(SHARES_OF_CEILING)} of {ceiling}")
     shares = (stored.share * AROUND_MEASURED[0], stored.share * AROUND_MEASURED[1])
@@ -96,7 +96,7 @@ def _seconds(config: RunConfig, plan: Plan, facts: DataFacts, cost: Cost, speed:
 
 def _worker_bytes(config: RunConfig, facts: DataFacts, cost: Cost) -> Range:
     train = config.train
-    states = 2 + OPTIMIZER_STATES.get(train.optimizer, 1)  # weights, gradients, and what the optimizer keeps
+    states = 2 + OPTIMIZER_STATES.get(train.optimizer, 1)  # weights, gradients, optimizer state
     stages = (train.stages or config.ensemble.workers) if train.parallel in SPLITTING else 1
     kept = cost.activation_bytes * train.batch_size / stages
     if train.precision in HALF_BYTES:

@@ -1,4 +1,4 @@
-"""What is wrong with a setting, in one line: where it came from, which it is, what was got, what to do."""
+"""Explains an invalid setting in one line: its source, its name, its value and what to do."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -7,10 +7,10 @@ from typing import Any, get_args
 from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
-from trainmark.spec.registry import closest
-from trainmark.spec.wrong_value import what_is_wrong
+from trainmark.spec.registry import did_you_mean
+from trainmark.spec.validation_errors import describe_error
 
-MOST_SHOWN = 100
+MAX_SHOWN = 100
 COMMAND_LINE = "the command line"  # as a source: the flags, not --set
 
 FLAGS = {
@@ -25,7 +25,7 @@ FLAGS = {
 
 @dataclass(frozen=True)
 class Source:
-    """Nested settings and the name of where they came from: a file or "the command line"."""
+    """Nested settings and the name of their source: a file or "the command line"."""
 
     name: str
     values: dict[str, Any]
@@ -34,10 +34,10 @@ class Source:
 def explain(
     errors: list[ErrorDetails], model: type[BaseModel], sources: list[Source], prefix: tuple[str, ...] = ()
 ) -> str:
-    """One line about the error that is most likely the cause of the others."""
-    # A misspelt key is often the one that is missing as well: the misspelling says more.
+    """Returns one line about the error that most likely causes the others."""
+    # A misspelt key is often also reported as missing: the misspelling is more helpful.
     error = next((error for error in errors if error["type"] == "extra_forbidden"), errors[0])
-    path, kind, what = error["loc"], error["type"], what_is_wrong(error)
+    path, kind, what = error["loc"], error["type"], describe_error(error)
     key = ".".join([*prefix, *(str(part) for part in path)])
     source = source_of((*prefix, *path), sources)
     got = _shown(repr(error["input"]))
@@ -48,31 +48,31 @@ def explain(
     if kind == "missing":
         return f"{source}: the setting '{key}' is missing. Add it."
     if kind in ("model_type", "dict_type"):
-        return f"{source}: '{key}' is a section with settings of its own, but got {got}."
+        return f"{source}: '{key}' is a section with settings, but got {got}."
     if kind == "tuple_type":
         return f"{source}: '{key}' is a list, but got {got}. {_how_to_list(model, path)}"
     if source == COMMAND_LINE and key in FLAGS and kind != "value_error":
         return f"{FLAGS[key]} {what}, but got {got}."
     wrong = what if kind == "value_error" else f"it {what}"
-    if isinstance(error["input"], dict):  # what is wrong within a section needs no copy of the whole
+    if isinstance(error["input"], dict):  # no copy of the whole section
         return f"{source}: '{key}' is wrong: {wrong}. Change it and try again."
     return f"{source}: '{key}' is wrong: {wrong}, but got {got}. Change it and try again."
 
 
 def _hint(model: type[BaseModel], path: tuple[int | str, ...]) -> str:
-    """The setting that was meant: one beside, one of that name in another section, or all that are known there."""
+    """Suggests a setting: a similar one in the section, the same name in another section, or all known ones."""
     beside, name = _keys_beside(model, path), str(path[-1])
-    near = closest(name, beside)
+    near = did_you_mean(name, beside)
     if near:
         return near
     elsewhere = [key for key in all_keys(model) if key.rpartition(".")[2] == name]
     if elsewhere:
         return f" Did you mean {' or '.join(repr(key) for key in elsewhere)}?"
-    return f" Known here: {', '.join(beside)}."
+    return f" Known: {', '.join(beside)}."
 
 
 def all_keys(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
-    """The dotted keys of all settings below a section."""
+    """Yields the dotted keys of all settings below a section."""
     for name, field in model.model_fields.items():
         inner = field.annotation
         if isinstance(inner, type) and issubclass(inner, BaseModel):
@@ -82,7 +82,7 @@ def all_keys(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
 
 
 def source_of(path: tuple[int | str, ...], sources: list[Source]) -> str:
-    """Where the setting at `path` came from."""
+    """Returns the source of the setting at `path`."""
     for source in reversed(sources):
         values: Any = source.values
         for part in path:
@@ -93,27 +93,27 @@ def source_of(path: tuple[int | str, ...], sources: list[Source]) -> str:
 
 
 def _shown(text: str) -> str:
-    """The text, on one line and not longer than a line."""
+    """Returns the text truncated to one printable line."""
     text = "".join(letter if letter.isprintable() else "?" for letter in text)
-    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}…"
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"
 
 
 def _how_to_list(model: type[BaseModel], path: tuple[int | str, ...]) -> str:
-    """How TOML writes the list at `path`."""
+    """Describes the TOML syntax of the list at `path`."""
     sections = list(_sections_along(model, path))
     names = [str(part) for part in path if isinstance(part, str)]
-    if len(sections) <= len(names):  # the last name is no section: its values are plain
+    if len(sections) <= len(names):  # the last name is not a section: its values are plain
         return f"Write {names[-1]} = [ … ]."
     return f"Write [[{'.'.join(names)}]] above each of its tables, or {names[-1]} = [ {{ … }}, … ]."
 
 
 def _keys_beside(model: type[BaseModel], path: tuple[int | str, ...]) -> list[str]:
-    """The keys that the section knows in which `path` ends."""
+    """Returns the keys of the section that contains `path`."""
     return sorted(list(_sections_along(model, path[:-1]))[-1].model_fields)
 
 
 def _sections_along(model: type[BaseModel], path: tuple[int | str, ...]) -> Iterator[type[BaseModel]]:
-    """The sections that `path` leads through, from the outermost."""
+    """Yields the sections along `path`, outermost first."""
     yield model
     for part in path:
         field = model.model_fields.get(part) if isinstance(part, str) else None
@@ -124,7 +124,7 @@ def _sections_along(model: type[BaseModel], path: tuple[int | str, ...]) -> Iter
 
 
 def _section_in(annotation: Any) -> type[BaseModel] | None:
-    """The section that a field holds, alone or as the items of a tuple."""
+    """Returns the section type of a field, also of a tuple's items."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     return next((found for inner in get_args(annotation) if (found := _section_in(inner))), None)

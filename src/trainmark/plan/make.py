@@ -1,4 +1,4 @@
-"""RunChoices + Site → RunConfig + Plan: what is open is filled in, what cannot be is refused, members are mapped."""
+"""RunChoices + Site → RunConfig + Plan: resolves defaults, rejects invalid combinations, maps members."""
 
 from collections.abc import Collection
 from typing import Literal
@@ -13,7 +13,7 @@ from trainmark.spec.site import Site
 
 
 def make_plan(choices: RunChoices, site: Site) -> tuple[RunConfig, Plan]:
-    """The plan, and the config with nothing left open, so that it repeats this very run."""
+    """Returns the fully resolved config, which repeats this run, and the plan."""
     scale = solve_scale(choices.ensemble, site)
     config = fill_defaults(choices, scale, site)
     check_compatible(config, scale.workers, site)
@@ -23,7 +23,7 @@ def make_plan(choices: RunChoices, site: Site) -> tuple[RunConfig, Plan]:
 
 
 def fill_defaults(choices: RunChoices, scale: Scale, site: Site) -> RunConfig:
-    """The choices with nothing left open: docs/benchmarks.md holds the measurements behind each default."""
+    """Resolves all unset choices; docs/benchmarks.md has the measurements behind each default."""
     launch, offer = choices.launch, find_engine(choices.train.engine)
     precision = choices.train.precision or default_precision(site, offer.precisions)
     train = choices.train.model_copy(update={"precision": precision})
@@ -48,15 +48,15 @@ def default_allocator(site: Site) -> Literal["tcmalloc", "glibc-tuned"]:
 
 
 def default_loader_workers(site: Site) -> int:
-    """Beside an accelerator, a reader on each of the worker's cores, up to eight; on CPUs one beside the training."""
+    """Returns one data loader per core of the worker with accelerators, at most eight; one on CPUs."""
     cores = min(len(slot.cores) for group in site.groups for slot in group.slots)
     return min(8, cores) if site.has_accelerators else 1
 
 
 def default_precision(site: Site, offered: Collection[str]) -> str:
-    """bf16 with fp32 master weights where accelerators compute in it; fp32 on CPUs, few of which have bf16 units.
+    """Returns bf16 mixed precision on accelerators that support it; fp32 on CPUs, few of which have bf16 units.
 
-    Of what the engine does not offer, the next; or what it offers first.
+    Falls back to the next precision, or to the first that the engine supports.
     """
     mixed = ("bf16-mixed", "fp16-mixed") if all(group.bf16 for group in site.groups) else ("fp16-mixed",)
     wanted = (*mixed, "fp32") if site.has_accelerators else ("fp32",)

@@ -1,4 +1,4 @@
-"""Eq. 5 solved, and members → nodes → ranks → cores: which slots a member's workers get, and who gets idle ones."""
+"""Solves Eq. 5 and maps members → nodes → ranks → cores, including the use of idle slots."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -19,14 +19,14 @@ class Scale(NamedTuple):
 
 
 def default_workers(site: Site) -> int:
-    """AI500's default, the slots of a node; on one machine without accelerators 1, to make an ensemble of it."""
+    """Returns AI500's default, the slots per node; 1 on a single node without accelerators, to form an ensemble."""
     if site.num_nodes == 1 and not site.has_accelerators:
         return 1
     return min(len(group.slots) for group in site.groups)
 
 
 def solve_scale(choice: EnsembleChoices, site: Site) -> Scale:
-    """M, P and system scale from what was chosen and, for what was not, from the site."""
+    """Returns M, P and system scale from the choices, the rest from the site."""
     members, workers, scale = choice.members, choice.workers, choice.system_scale
     if members is not None and workers is not None:
         product = members * workers
@@ -52,7 +52,7 @@ def _divide(scale: int, part: int, noun: str, flag: str) -> int:
     if scale % part:
         below, above = _divisors_around(scale, part)
         raise PlanError(
-            f"A system scale of {scale} cannot be shared by {part} {noun}s: {scale} / {part} is not whole. "
+            f"A system scale of {scale} is not divisible by {part} {noun}s. "
             f"Choose {flag} {below}{f' or {above}' if above else ''}, or another --system-scale."
         )
     return scale // part
@@ -65,14 +65,14 @@ def _divisors_around(scale: int, part: int) -> tuple[int, int | None]:
 
 
 class _Place(NamedTuple):
-    """One worker's place before cores are shared out: the n-th on its node."""
+    """The position of a worker on its node, before cores are assigned."""
 
     node: str
     number: int
 
 
 def map_members(scale: Scale, site: Site, launch: LaunchConfig) -> Plan:
-    """Every member on a lane of slots: whole nodes where it needs several, else side by side on a node."""
+    """Assigns each member to a lane of slots: whole nodes if it needs several, else side by side on a node."""
     lanes: list[tuple[Rank, ...]] = []
     slots_used = 0
     for group in site.groups:
@@ -96,7 +96,7 @@ def map_members(scale: Scale, site: Site, launch: LaunchConfig) -> Plan:
 
 
 def _lanes_of(group: NodeGroup, workers: int) -> Iterator[list[_Place]]:
-    """Groups of `workers` slots. A member never shares a node that it does not fill with one that spans nodes."""
+    """Yields groups of `workers` slots; a member that spans nodes shares none of them."""
     names, slots = group.node_names, len(group.slots)
     if workers <= slots:
         for name in names:
@@ -112,10 +112,9 @@ def _lanes_of(group: NodeGroup, workers: int) -> Iterator[list[_Place]]:
 
 
 def _slots_per_worker(group: NodeGroup, lanes: list[list[_Place]], launch: LaunchConfig) -> int:
-    """How many neighbouring slots a worker gets: as many as all workers of the group can have alike.
+    """Returns the number of adjacent slots per worker: as many as all workers of the group can have equally.
 
-    A slot with an accelerator is a worker's own, and Slurm gives a worker the cores of one slot. Who asks for fewer
-    threads than that many slots have cores gets no more slots than these threads fill.
+    It is 1 for slots with accelerators and for Slurm, and at most what `launch.threads` fills.
     """
     if not lanes or not launch.shares_idle_cores or group.shared_cores or group.has_accelerators:
         return 1
@@ -139,6 +138,6 @@ def _ranks_of(group: NodeGroup, lane: list[_Place], share: int) -> tuple[Rank, .
 def _does_not_fit(workers: int, site: Site) -> str:
     largest = max(group.count * len(group.slots) for group in site.groups)
     return (
-        f"A member of {workers} workers does not fit: site '{site.name}' has {largest} worker slots that are alike. "
-        f"Choose --workers {largest} or fewer, or describe more slots with --site."
+        f"A member of {workers} workers does not fit: site '{site.name}' has {largest} identical worker slots. "
+        f"Choose --workers {largest} or fewer, or define more slots with --site."
     )

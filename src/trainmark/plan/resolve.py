@@ -1,4 +1,4 @@
-"""Choices from the workload's recipe, a TOML file, flags and --set, merged into RunChoices; later ones win."""
+"""Merges the workload's recipe, a TOML file, flags and --set into RunChoices; later sources win."""
 
 import tomllib
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from trainmark.plan.explain import Source, explain
-from trainmark.plan.parts import check_model_settings, check_target, check_task, shaped, with_classes
+from trainmark.plan.parts import check_model_settings, check_target, check_task, with_classes, with_shape
 from trainmark.spec.config import RunChoices, with_torch_section
 from trainmark.spec.engine_offer import find_engine
 from trainmark.spec.errors import ConfigError
@@ -30,8 +30,8 @@ from trainmark.workloads.find import find_size
 
 BaseModelT = TypeVar("BaseModelT", bound=BaseModel)
 
-# Parts that engines bring, by the setting that chooses one.
-OF_ENGINES = {
+# Registries of engine parts, by the setting that selects one.
+ENGINE_REGISTRIES = {
     "optimizer": OPTIMIZERS,
     "precision": PRECISIONS,
     "parallel": PARALLEL,
@@ -42,12 +42,12 @@ DEFAULTS = {"workload": "image-classification", "size": "tiny"}
 
 
 def read_config_file(path: Path) -> Source:
-    """The choices in a TOML file."""
+    """Reads settings from a TOML file."""
     return Source(str(path), _read_toml(path))
 
 
 def read_site_file(path: Path) -> Site:
-    """The site that a TOML file describes."""
+    """Reads a site from a TOML file."""
     values = _read_toml(path)
     try:
         return Site.model_validate(values)
@@ -59,7 +59,7 @@ def _read_toml(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise ConfigError(f"There is no file {path}. Give the path of a TOML file.") from None
+        raise ConfigError(f"{path} does not exist. Give the path of a TOML file.") from None
     except IsADirectoryError:
         raise ConfigError(f"{path} is a folder, not a TOML file. Give the path of a file.") from None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
@@ -67,7 +67,7 @@ def _read_toml(path: Path) -> dict[str, Any]:
 
 
 def parse_setting(text: str) -> Source:
-    """The choice in `a.b=c`; c is read as a TOML value, and as plain text where it is none."""
+    """Parses `a.b=c`; c is a TOML value, or else a plain string."""
     key, equals, value = text.partition("=")
     parts = key.strip().split(".")
     if not equals or not all(parts):
@@ -82,9 +82,9 @@ def parse_setting(text: str) -> Source:
 
 
 def resolve_config(sources: list[Source]) -> RunChoices:
-    """The choices of all sources, with every name and setting checked."""
+    """Merges all sources and checks every name and setting."""
     user: dict[str, Any] = {}
-    sources = [_with_names_of_today(source) for source in sources]
+    sources = [_with_current_names(source) for source in sources]
     for source in sources:
         user = _merge(user, source.values)
     named = DEFAULTS | {key: user[key] for key in DEFAULTS if key in user}
@@ -95,8 +95,8 @@ def resolve_config(sources: list[Source]) -> RunChoices:
     config = validated(RunChoices, merged, sources, ())
     _check_names(config)
     check_model_settings(config, sources)
-    settings = validated(DATASETS.load(config.dataset).Settings, shaped(config, size), sources, ("data",))
-    config = config.model_copy(update={"data": _located(settings.model_dump(exclude_none=True))})
+    settings = validated(DATASETS.load(config.dataset).Settings, with_shape(config, size), sources, ("data",))
+    config = config.model_copy(update={"data": _with_absolute_path(settings.model_dump(exclude_none=True))})
     if "num_classes" not in user.get("model_settings", {}):
         config = config.model_copy(update={"model_settings": with_classes(config)})
     check_task(config, size)
@@ -104,8 +104,8 @@ def resolve_config(sources: list[Source]) -> RunChoices:
     return config
 
 
-def _with_names_of_today(source: Source) -> Source:
-    """The same settings; each source on its own, so that a later one wins whichever name it uses."""
+def _with_current_names(source: Source) -> Source:
+    """Renames old settings per source, so that a later source wins whichever name it uses."""
     if "train" not in source.values:
         return source
     try:
@@ -115,10 +115,10 @@ def _with_names_of_today(source: Source) -> Source:
 
 
 def _defaults_of(size: WorkloadSize, user: dict[str, Any]) -> dict[str, Any]:
-    """The workload's own choices; those that were made for its model or dataset only while these are not replaced."""
+    """Returns the workload's choices; those tuned for its model or dataset only if it is not replaced."""
     same_model = user.get("model", size.model) == size.model
     recipe = with_torch_section(dict(size.recipe))
-    if not same_model:  # what an engine is fastest with depends on the model
+    if not same_model:  # the fastest engine settings depend on the model
         recipe.pop("torch", None)
     same_dataset = user.get("dataset", size.dataset) == size.dataset
     return {
@@ -133,7 +133,7 @@ def _defaults_of(size: WorkloadSize, user: dict[str, Any]) -> dict[str, Any]:
 
 
 def _check_names(config: RunChoices) -> None:
-    """An unknown name is refused here, before anything starts; "module:attribute" is a plug-in's own code."""
+    """Raises on unknown names, before anything starts; a plug-in's "module:attribute" is not checked."""
     for registry, name in (
         (MODELS, config.model),
         (DATASETS, config.dataset),
@@ -147,11 +147,11 @@ def _check_names(config: RunChoices) -> None:
     for key, offered in find_engine(config.train.engine).names().items():
         name = getattr(config.train, key)
         if name is not None and ":" not in name and name not in offered:
-            _ = OF_ENGINES[key][name]  # one of another engine is refused by the plan
+            _ = ENGINE_REGISTRIES[key][name]  # a part of another engine is rejected by the plan
 
 
-def _located(data: dict[str, Any]) -> dict[str, Any]:
-    """The dataset's settings, with a path that means the same wherever ranks work."""
+def _with_absolute_path(data: dict[str, Any]) -> dict[str, Any]:
+    """Returns the dataset's settings with an absolute path, valid in any working directory."""
     return {**data, "path": str(Path(data["path"]).expanduser().resolve())} if "path" in data else data
 
 
@@ -166,7 +166,7 @@ def _merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
 def validated(
     model: type[BaseModelT], values: dict[str, Any], sources: list[Source], prefix: tuple[str, ...]
 ) -> BaseModelT:
-    """The record that the values make; an error in one line that names the wrong one and where it came from."""
+    """Validates the values; raises a one-line error that names the invalid setting and its source."""
     try:
         return model.model_validate(values)
     except ValidationError as error:

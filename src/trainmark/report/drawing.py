@@ -1,4 +1,4 @@
-"""Curves, plots and figures as data, and how each figure is drawn: as SVG for pages, as PDF for papers."""
+"""Curves, plots and figures as data, drawn as SVG for pages and as PDF for papers."""
 
 import io
 import re
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Canvas
 
-# Okabe and Ito's colours, distinct to the colour-blind; without their yellow, which white paper swallows.
+# Okabe and Ito's colour-blind safe palette, without yellow, which is invisible on white.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 GREY, SHADE = "#666666", "#e8e8e8"
 DASHES = ("--", ":", "-.")
 WIDTH_INCHES, LEGEND_INCHES = 7.6, 0.5
-MOST_MARKED = 40  # points of a line that are marked one by one
+MAX_MARKED = 40  # points per line that get markers
 
 STYLE: dict[Any, Any] = {
-    "svg.fonttype": "none",  # text stays text: small, searchable, read aloud
-    "pdf.fonttype": 42,  # TrueType, which publishers take
-    "font.sans-serif": ["DejaVu Sans", "Verdana"],  # Verdana is as wide, where the first is not installed
+    "svg.fonttype": "none",  # text stays text: small, searchable, accessible
+    "pdf.fonttype": 42,  # TrueType, which publishers accept
+    "font.sans-serif": ["DejaVu Sans", "Verdana"],  # same width, if the first is not installed
     "font.size": 9,
     "text.parse_math": False,  # a $ is a $
-    "path.simplify": False,  # `thin` is the only thinning, and is stated
+    "path.simplify": False,  # `thin` is the only downsampling, and is stated
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
@@ -45,9 +45,9 @@ Span = tuple[float, float]
 
 @dataclass(frozen=True)
 class Curve:
-    """What was measured at each `x`, with the ends of its interval where it has one.
+    """Values at each `x`, optionally with an interval.
 
-    `shape`: a line through the points; stairs, on which each value holds from the x before to its own; or the area
+    `shape`: a line through the points; stairs, where each value holds from the previous x to its own; or the area
     between `low` and `high`, with stairs as its edges.
     """
 
@@ -57,11 +57,11 @@ class Curve:
     low: Numbers | None = None
     high: Numbers | None = None
     shape: Literal["line", "stairs", "area"] = "line"
-    colour: str | None = None  # None: by its place among the curves
+    colour: str | None = None  # None: from the palette, by position
 
 
 class Reference(NamedTuple):
-    """A dashed line to compare with: a level, or an ideal curve if it has an `x`."""
+    """A dashed reference line: a level, or an ideal curve if it has an `x`."""
 
     label: str
     y: float | Numbers
@@ -70,7 +70,7 @@ class Reference(NamedTuple):
 
 @dataclass(frozen=True)
 class Plot:
-    """One pair of axes, whose labels say the unit; what lies in `shaded` spans of x is of another kind."""
+    """One pair of axes with units in the labels; `shaded` spans of x get a grey background."""
 
     title: str
     x_label: str
@@ -86,9 +86,9 @@ class Plot:
 
 @dataclass(frozen=True)
 class Figure:
-    """Plots in rows, under one title and one legend; without plots, the caption says why there are none.
+    """Plots in rows with one title and legend; without plots, the caption gives the reason.
 
-    `name` tells it from all others of a page.
+    `name` is unique within a page.
     """
 
     title: str
@@ -99,12 +99,12 @@ class Figure:
 
     @cached_property
     def svg(self) -> str | None:
-        """An `svg` element to stand in a page among others; None without plots."""
+        """An `svg` element to embed in a page; None without plots."""
         return draw_svg(self) if self.rows else None
 
 
 def thin(curve: Curve, most: int) -> Curve:
-    """At most `most` points: the smallest and the largest value of each of `most` / 2 bins of equal length."""
+    """Downsamples to at most `most` points: minimum and maximum of each of `most` / 2 equal bins."""
     if len(curve.x) <= most:
         return curve
     edges = np.linspace(0, len(curve.x), most // 2 + 1).astype(int)
@@ -115,16 +115,16 @@ def thin(curve: Curve, most: int) -> Curve:
 
 
 def draw_svg(figure: Figure) -> str:
-    """The figure as an `svg` element: equal for equal data, its caption there for those who cannot see."""
-    # Without Date and the other metadata, nothing of the time or the program's version is in the text.
+    """Returns the figure as a reproducible `svg` element, with its caption as accessible title."""
+    # Date and version metadata would make the text irreproducible.
     text = _draw(figure, "svg", dict.fromkeys(("Date", "Creator", "Format", "Type"))).decode()
     text = text[text.index("<svg") :].replace("<svg", '<svg role="img"', 1)
-    text = re.sub(r'<g id="[^"]*"', "<g", text)  # figure_1 and the like would be twice in a page
+    text = re.sub(r'<g id="[^"]*"', "<g", text)  # ids such as figure_1 would be duplicates within a page
     return text.replace(">", f">\n <title>{escape(f'{figure.title}. {figure.caption}')}</title>", 1)
 
 
 def draw_pdf(figure: Figure) -> bytes:
-    """The figure as a PDF file of one page: equal for equal data."""
+    """Returns the figure as a reproducible one-page PDF."""
     return _draw(figure, "pdf", {"CreationDate": None, "Title": f"{figure.title}. {figure.caption}"})
 
 
@@ -133,7 +133,7 @@ def _draw(figure: Figure, file_format: str, metadata: dict[str, Any]) -> bytes:
     from matplotlib.figure import Figure as Canvas
 
     with matplotlib.rc_context():
-        matplotlib.rcdefaults()  # whatever the user's matplotlibrc says
+        matplotlib.rcdefaults()  # ignore the user's matplotlibrc
         matplotlib.rcParams.update({**STYLE, "svg.hashsalt": figure.name or figure.title})
         height = sum(figure.heights_inches) + (LEGEND_INCHES if len(figure.rows) > 1 else 0.0)
         canvas = Canvas(figsize=(WIDTH_INCHES, height), layout="constrained", facecolor="none")
@@ -144,7 +144,7 @@ def _draw(figure: Figure, file_format: str, metadata: dict[str, Any]) -> bytes:
 
 
 def draw_on(canvas: "Canvas", figure: Figure) -> None:
-    """Draws all plots, which share their x, and one legend above them."""
+    """Draws all plots with a shared x axis and one legend above them."""
     grid: Any = canvas.subplots(
         len(figure.rows),
         max(map(len, figure.rows)),
@@ -206,7 +206,7 @@ def _draw_curve(axes: "Axes", curve: Curve, colour: str, label: str | None) -> N
             color=colour,
             alpha=1.0 if label is not None else 0.4,
             drawstyle="steps-pre" if curve.shape == "stairs" else "default",
-            marker="o" if curve.shape == "line" and len(curve.x) <= MOST_MARKED else "",
+            marker="o" if curve.shape == "line" and len(curve.x) <= MAX_MARKED else "",
             markersize=3,
             label=label,
         )
@@ -219,7 +219,7 @@ def _scale_x(axes: "Axes", plot: Plot) -> None:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     elif plot.x_scale == "log2":
         axes.set_xscale("log", base=2)
-        axes.xaxis.set_major_locator(FixedLocator(_all_x(plot.curves)))  # a scale that was measured is a tick
+        axes.xaxis.set_major_locator(FixedLocator(_all_x(plot.curves)))  # one tick per measured x
         axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
         axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xlim(*plot.x_range)

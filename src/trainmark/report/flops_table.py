@@ -11,7 +11,7 @@ from trainmark.spec.units import show_bytes, show_shape, with_prefix
 
 
 def print_flops(counts: dict[str, Any], *, layers: bool) -> None:
-    """What one input costs: totals, one table of operators per convention, and the layers where they are wanted."""
+    """Prints the cost of one input: totals, operators per convention, and optionally layers."""
     console = result_console()
     console.print(
         f"{counts['model']}, input {show_shape(counts['input_shape'])}: {counts['parameters']:,} parameters, "
@@ -29,7 +29,7 @@ def print_flops(counts: dict[str, Any], *, layers: bool) -> None:
 
 
 def print_flops_by_input(counts: list[dict[str, Any]]) -> None:
-    """FLOPs as a function of the input's size: one row for each input."""
+    """Prints FLOPs by input size, one row per input."""
     console = result_console()
     console.print(f"{counts[0]['model']}: {counts[0]['parameters']:,} parameters, FLOPs per sample")
     table = Table(box=None, pad_edge=False, padding=(0, 1 if console.width < NARROW else 2, 0, 0))
@@ -54,8 +54,8 @@ def print_flops_by_input(counts: list[dict[str, Any]]) -> None:
     if each := counts[0]["conventions"]["exact"].get("per_proposal"):
         forward, training = (with_prefix(each[key], "FLOP") for key in ("forward", "training"))
         console.print(
-            f"Not in the table: the proposals, whose number depends on the data. Each one adds {forward} forward and "
-            f"{training} in training (exact), at any size of the image."
+            f"Not in the table: proposals, whose number depends on the data. Each adds {forward} forward and "
+            f"{training} in training (exact), at any image size."
         )
 
 

@@ -16,37 +16,37 @@ from trainmark.spec.status import MemberProgress
 EVERY_S = 2.0
 
 
-def making(
+def progress_printer(
     console: Console, what: str = "making data", noun: str = "samples", *, silent_s: float = 0.0
 ) -> Callable[[int, int], None]:
-    """A function that takes how many are done, of how many, and prints it every few seconds and at the end.
+    """Returns a callback (done, total) that prints progress every few seconds and at the end.
 
-    What is done within `silent_s` is not reported.
+    Nothing is printed for work that takes less than `silent_s`.
     """
     next_s = time.monotonic() + silent_s
     has_printed = silent_s == 0
 
-    def say(made: int, total: int) -> None:
+    def print_progress(made: int, total: int) -> None:
         nonlocal next_s, has_printed
         now = time.monotonic()
         if now >= next_s or (made == total and has_printed):
             next_s, has_printed = now + EVERY_S, True
-            with suppress(OSError, SystemExit):  # of a closed stream; the work itself goes on
+            with suppress(OSError, SystemExit):  # a closed stream must not stop the work
                 console.print(f"{what}: {made:,} of {total:,} {noun}", highlight=False)
 
-    return say
+    return print_progress
 
 
-# Looking costs time on the very cores that are being measured, so it is done seldom once members train.
-LOOK_S = 1.0
-LINES_S = 10.0
+# Refreshing uses the cores that are being measured, so it is rare once members train.
+REFRESH_S = 1.0
+LINE_INTERVAL_S = 10.0
 ENDED = ("finished", "failed", "stopped")
 
 Read = Callable[[], list[MemberProgress]]
 
 
 class LiveProgress:
-    """Called at every look at each run; shows something only when it is time to."""
+    """Progress display, called at every poll of each run; rate-limited."""
 
     def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
         self._console = console
@@ -68,7 +68,7 @@ class LiveProgress:
             self._live.stop()
 
     def __call__(self, folder: RunFolder, read: Read) -> None:
-        """Shows the run's members, if the last time is long enough ago."""
+        """Shows the run's members if a refresh is due."""
         now = self._clock()
         if self._is_silent or now < self._next.get(folder, -math.inf):
             return
@@ -78,20 +78,20 @@ class LiveProgress:
             self._members[folder] = read()
             self._show(now, folder)
         except (OSError, SystemExit):
-            # The reader is gone (rich ends a program for that); a run is worth more than its progress lines.
+            # A closed stream (on which rich exits) must not stop the run.
             self._is_silent = True
 
     def _show(self, now: float, folder: RunFolder) -> None:
         members = self._members[folder]
         shown = [each for each, of_run in self._members.items() if each == folder or not _have_ended(of_run)]
         if self._console.is_terminal:
-            self._next[folder] = now + LOOK_S
+            self._next[folder] = now + REFRESH_S
             self._show_tables(shown)
             return
-        self._next[folder] = now + (LOOK_S if _are_starting(members) else LINES_S)
+        self._next[folder] = now + (REFRESH_S if _are_starting(members) else LINE_INTERVAL_S)
         line = progress_line(members) if len(shown) == 1 else f"{folder.run_id}: {progress_line(members)}"
         last_line, last_s = self._last_line.get(folder, ("", -math.inf))
-        if line != last_line or now - last_s >= LINES_S:
+        if line != last_line or now - last_s >= LINE_INTERVAL_S:
             self._last_line[folder] = line, now
             self._console.print(f"[{now - self._started:5.0f} s] {line}", soft_wrap=True, markup=False)
 
@@ -110,6 +110,6 @@ def _have_ended(members: list[MemberProgress]) -> bool:
 
 
 def _are_starting(members: list[MemberProgress]) -> bool:
-    """Whether members start or make their first steps, and none of them is being measured yet."""
+    """Whether members are starting or warming up, and none is being measured yet."""
     trains = any(member.state == "training" and not member.phase for member in members)
     return not trains and any(member.state == "starting" or member.phase for member in members)

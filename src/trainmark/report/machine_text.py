@@ -1,4 +1,4 @@
-"""This machine, and what was found on it, on a terminal."""
+"""This machine and preflight findings on a terminal."""
 
 from typing import Any
 
@@ -10,15 +10,15 @@ from trainmark.spec.units import counted, show_bytes, show_cores, with_prefix
 
 
 def _load(ceiling: dict[str, Any]) -> str:
-    """How much of the cores others took: the more, the lower is what was measured."""
+    """Returns the load by other processes, which lowers the measured ceiling."""
     if ceiling["unwatched"] is not None:
-        return f"not watched: {ceiling['unwatched']}"
+        return f"not monitored: {ceiling['unwatched']}"
     over_s, others_s = (sum(each[name] for each in ceiling["rounds"]) for name in ("over_s", "others_s"))
     return f"{others_s / over_s:.2f} of {counted(ceiling['cores'], 'core')}"
 
 
 def print_machine(data: dict[str, Any]) -> None:
-    """Topology, slots, software and, where measured, the ceiling."""
+    """Prints topology, slots, software and, if measured, the ceiling."""
     machine = data["machine"]
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_row("host", machine["host"])
@@ -38,7 +38,7 @@ def print_machine(data: dict[str, Any]) -> None:
         for name, kernel in ceiling["kernels"].items():
             won = " (the ceiling)" if name == ceiling["kernel"] else ""
             table.add_row(f"ceiling, {ceiling['precision']}", f"{with_prefix(kernel['flops'], 'FLOP/s')}, {name}{won}")
-        table.add_row("load by others meanwhile", _load(ceiling))
+        table.add_row("load by other processes", _load(ceiling))
     result_console().print(table)
 
 
@@ -46,7 +46,7 @@ MARKS = {"good": "ok", "warning": "!", "problem": "PROBLEM"}
 
 
 def findings_table(findings: list[Finding]) -> Table:
-    """One row per finding, in the order in which things were looked at."""
+    """Returns one row per finding, in the order of the checks."""
     table = Table("", "what", "found", "what to do", box=None, pad_edge=False)
     for finding in findings:
         table.add_row(MARKS[finding.verdict], finding.what, finding.found, finding.fix)

@@ -1,4 +1,4 @@
-"""Results as one HTML page that needs nothing else: tables, plots and the whole configuration."""
+"""Results as one self-contained HTML page: tables, plots and the full configuration."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, StrictUndefined
 
 from trainmark.report.drawing import Figure
-from trainmark.report.plots import RankEvents, or_reason, plots_of
+from trainmark.report.plots import RankEvents, figure_or_reason, plots_of
 from trainmark.report.result_table import interval_of, note_of, scale_of, state_of, training_of
 from trainmark.report.utilisation import TITLE, NodeSeries, utilisation_plot
 from trainmark.spec.event_files import first_of
@@ -21,9 +21,9 @@ from trainmark.spec.units import show_value, with_prefix
 
 STATES = {
     "complete": "all members finished",
-    "partial": "some members finished, the others failed; the figures are of those that finished",
+    "partial": "some members failed; the figures cover the finished ones",
     "failed": "no member finished",
-    "unfinished": "members are running, waiting or stopped; this page shows what was measured until it was made",
+    "unfinished": "members are running, waiting or stopped; the figures are those so far",
 }
 METRIC_HEADS = ("metric", "value", "95 % interval", "n", "status", "note")
 
@@ -31,7 +31,7 @@ Row = tuple[str, ...]
 
 
 class OperatorShare(NamedTuple):
-    """What one operator costs in a training step."""
+    """Cost of one operator in a training step."""
 
     operator: str
     flop: str
@@ -40,7 +40,7 @@ class OperatorShare(NamedTuple):
 
 @dataclass(frozen=True)
 class RunSection:
-    """What the page says of one run."""
+    """The section of the page on one run."""
 
     result: Result
     state: str
@@ -54,7 +54,7 @@ class RunSection:
 
 
 def run_section(result: Result, events: RankEvents, usage: NodeSeries) -> RunSection:
-    """The section of a run, from its Result, the events of each member's rank 0 and its nodes' utilisation."""
+    """Returns the section of a run, from its Result, the events of each member's rank 0 and node utilisation."""
     convention = _convention(result)
     operators, model = _operators(result, events, convention)
     return RunSection(
@@ -63,7 +63,7 @@ def run_section(result: Result, events: RankEvents, usage: NodeSeries) -> RunSec
         facts=_facts(result),
         metrics=list(_metric_rows(result)),
         members=[_member_row(member) for member in result.members],
-        plots=[*plots_of(result, events), or_reason(TITLE, lambda: utilisation_plot(result, usage, events))],
+        plots=[*plots_of(result, events), figure_or_reason(TITLE, lambda: utilisation_plot(result, usage, events))],
         operators=operators,
         operators_caption=f"{model}, {convention} convention: FLOP per sample in one training step.",
         records={
@@ -78,7 +78,7 @@ def run_section(result: Result, events: RankEvents, usage: NodeSeries) -> RunSec
 
 
 def report_page(sections: Sequence[RunSection]) -> str:
-    """The HTML text of a report on these runs; every string in it is escaped."""
+    """Returns the HTML of a report on these runs; all strings are escaped."""
     member_heads = ("member", "state", "attempts", "epochs", "quality", *_member_columns().values(), "note")
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     template = files("trainmark.report").joinpath("template.html.j2").read_text(encoding="utf-8")
@@ -88,7 +88,7 @@ def report_page(sections: Sequence[RunSection]) -> str:
 
 
 def flat_rows(record: dict[str, Any], prefix: str = "") -> Iterator[Row]:
-    """A record as keys and values, nested keys as `--set` takes them: `train.epochs`, `3`."""
+    """Yields a record as dotted keys and values, as for `--set`: `train.epochs`, `3`."""
     for key, value in record.items():
         if isinstance(value, dict) and value:
             yield from flat_rows(value, f"{prefix}{key}.")
@@ -111,7 +111,7 @@ def _facts(result: Result) -> list[Row]:
 
 
 def _metric_rows(result: Result) -> Iterator[Row]:
-    """Label, value with unit, interval, n, status, note; first the headline figures, then any others."""
+    """Yields label, value, interval, n, status and note; registered metrics first."""
     rows = metric_rows()
     listed = [name for name in rows if name in result.metrics]
     for name in [*listed, *(name for name in result.metrics if name not in rows)]:
@@ -125,7 +125,7 @@ def _value(metric: Metric | None) -> str:
 
 
 def _member_columns() -> dict[str, str]:
-    """The metrics that each member has a column of, and its heading."""
+    """Returns the metrics with a column in the members table, with their headings."""
     return {name: row.member_heading for name, row in metric_rows().items() if row.member_heading is not None}
 
 
@@ -137,7 +137,7 @@ def _member_row(member: MemberResult) -> Row:
         str(member.epochs_done),
         "–" if member.quality is None else f"{member.quality:.4f}",
         *(_value(member.metrics.get(name)) for name in _member_columns()),
-        member.reason or ("went on from a checkpoint" if member.restarted else ""),
+        member.reason or ("resumed from a checkpoint" if member.restarted else ""),
     )
 
 
@@ -147,15 +147,15 @@ def _convention(result: Result) -> str:
 
 
 def _operators(result: Result, events: RankEvents, convention: str) -> tuple[list[OperatorShare], str]:
-    """The operators of the members' model, dearest first, and the model's name; empty where none was recorded."""
+    """Returns the model's operators by cost, descending, and its name; empty if none was recorded."""
     flops = result.metrics.get("flops")
-    measured = ((flops and flops.detail) or {}).get("operators", {})  # with the proposals that training had
+    measured = ((flops and flops.detail) or {}).get("operators", {})  # with the measured number of proposals
     for of_rank in events.values():
         if ready := first_of(ModelReady, of_rank):
             counted = ready.conventions.get(convention)
             flop: dict[str, float] = measured.get(convention) or (counted.operators if counted else {})
-            dearest = sorted(flop.items(), key=lambda item: -item[1])
+            by_cost = sorted(flop.items(), key=lambda item: -item[1])
             total = sum(flop.values()) or 1
-            shares = [OperatorShare(name, with_prefix(n, "FLOP"), 100 * n / total) for name, n in dearest]
+            shares = [OperatorShare(name, with_prefix(n, "FLOP"), 100 * n / total) for name, n in by_cost]
             return shares, ready.model
     return [], ""

@@ -1,4 +1,4 @@
-"""A Plan and its estimate as people read them before anything starts."""
+"""A Plan and its estimate as text."""
 
 from collections.abc import Iterator
 
@@ -10,22 +10,22 @@ from trainmark.spec.plan import Plan, describe_scale, describe_slots
 from trainmark.spec.status import STEPS_FOR_SPEED, Estimate, Range
 from trainmark.spec.units import counted, show_bytes, show_cores
 
-MOST_ROWS = 20
+MAX_ROWS = 20
 
 
 def plan_line(plan: Plan) -> str:
-    """Eq. 5 with this plan's figures, and how it fits the site."""
+    """Returns Eq. 5 with the plan's figures, and its use of the site."""
     at_a_time = f"{counted(plan.lanes, 'member')} at a time, {counted(plan.waves, 'wave')}"
     return f"{describe_scale(plan)}; {at_a_time}; site {plan.site}: {describe_slots(plan)}"
 
 
 def plan_table(plan: Plan) -> Table:
-    """Each member's nodes and cores."""
+    """Returns each member's nodes and cores."""
     table = Table("member", "rank", "node", "cores", "accelerator", box=None)
     rows = 0
     for job in plan.jobs:
         for rank in job.ranks:
-            if rows == MOST_ROWS:
+            if rows == MAX_ROWS:
                 table.add_row("…", "", "", "", "")
                 return table
             device = "" if rank.accelerator is None else str(rank.accelerator)
@@ -39,7 +39,7 @@ UNITS = ((86_400.0, "days"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
 
 
 def estimate_lines(estimate: Estimate, config: RunConfig, plan: Plan) -> Iterator[str]:
-    """Time and memory, each as a range; then what to choose where a run would take long or not fit."""
+    """Yields time and memory as ranges, and advice if a run takes long or does not fit."""
     yield f"estimated time: {_time(estimate)}"
     yield f"estimated memory: {_memory(estimate, estimate.worker_bytes) if estimate.worker_bytes else 'unknown'}"
     if estimate.seconds is not None and estimate.seconds[1] > LONG_S:
@@ -62,11 +62,11 @@ def _memory(estimate: Estimate, worker_bytes: Range) -> str:
 
 
 def _smaller(config: RunConfig, plan: Plan) -> str:
-    """Settings with which a few steps are trained: enough to measure speed."""
+    """Returns settings that train just enough steps to measure speed."""
     few = STEPS_FOR_SPEED * global_batch(config.train, plan.workers_per_member)
     data = " --set dataset=synthetic" if "path" in config.data else ""
     settings = f"--members {plan.lanes} --set train.epochs=1{data} --set data.num_train={few}"
-    return f"To measure speed alone, {STEPS_FOR_SPEED} steps do: {settings}."
+    return f"To measure speed only, {STEPS_FOR_SPEED} steps suffice: {settings}."
 
 
 def _does_not_fit(estimate: Estimate) -> str | None:
@@ -75,11 +75,11 @@ def _does_not_fit(estimate: Estimate) -> str | None:
     least, most = (each * estimate.workers_at_a_time for each in estimate.worker_bytes)
     if most <= estimate.available_bytes:
         return None
-    return "The workers will not fit into memory." if least > estimate.available_bytes else "Memory may not suffice."
+    return "The workers will run out of memory." if least > estimate.available_bytes else "Memory may not suffice."
 
 
 def show_range(seconds: Range) -> str:
-    """`about 9–20 h`: two ends in the unit that fits the larger, to two digits."""
+    """`about 9–20 h`: two digits, in the unit that fits the larger end."""
     size, unit = next((size, unit) for size, unit in UNITS if seconds[1] >= 2 * size or size == 1.0)
     least, most = (f"{float(f'{each / size:.2g}'):g}" for each in seconds)
     return f"about {least} {unit}" if least == most else f"about {least}–{most} {unit}"

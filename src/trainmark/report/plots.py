@@ -1,4 +1,4 @@
-"""The curves of a run: learning rate, loss, step time and quality, member by member, each with its caption."""
+"""Plots of a run: learning rate, loss, step time and quality per member, with captions."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -10,38 +10,38 @@ from trainmark.spec.events import Evaluation, Event, Steps
 from trainmark.spec.result import Result
 from trainmark.spec.units import counted, show_value
 
-MOST_POINTS = 5000  # of one line; a page is some 700 pixels wide
-MOST_LINES = 64
-MOST_POINTS_OF_ALL = 40_000  # of the lines of a large ensemble together, so that a browser still opens the page
+MAX_POINTS = 5000  # per line; a page is about 700 pixels wide
+MAX_LINES = 64
+MAX_POINTS_OF_ALL = 40_000  # of all lines together, so that browsers can handle the page
 
 RankEvents = Mapping[int, Sequence[Event]]  # member → the events of its rank 0
 
 
 def plots_of(result: Result, events: RankEvents) -> list[Figure]:
-    """The figures of a run, in the order of the page."""
+    """Returns the figures of a run in page order."""
     return [
-        or_reason("Learning rate", lambda: _learning_rate(result, events)),
-        or_reason("Loss", lambda: _loss(result, events)),
-        or_reason("Step time", lambda: _step_time(result, events)),
-        or_reason("Quality", lambda: _quality(result, events)),
+        figure_or_reason("Learning rate", lambda: _learning_rate(result, events)),
+        figure_or_reason("Loss", lambda: _loss(result, events)),
+        figure_or_reason("Step time", lambda: _step_time(result, events)),
+        figure_or_reason("Quality", lambda: _quality(result, events)),
     ]
 
 
-def or_reason(title: str, draw: Callable[[], Figure]) -> Figure:
-    """The figure, drawn; where events hold what cannot be drawn, why there is none."""
+def figure_or_reason(title: str, draw: Callable[[], Figure]) -> Figure:
+    """Draws the figure; returns one with the reason instead if the events cannot be drawn."""
     try:
         figure = draw()
         _ = figure.svg
         return figure
     except (ValueError, LookupError, TypeError, ArithmeticError) as error:
-        return Figure(title, f"Not shown: it cannot be drawn of these events ({type(error).__name__}: {error}).")
+        return Figure(title, f"Not shown: these events cannot be drawn ({type(error).__name__}: {error}).")
 
 
 def _learning_rate(result: Result, events: RankEvents) -> Figure:
     title = "Learning rate"
     curves = _step_curves(events, lambda block: block.learning_rate)
     if not curves and _step_curves(events, lambda block: block.step_s):
-        return Figure(title, "Not shown: the events of this run hold no learning rate; a run made now records it.")
+        return Figure(title, "Not shown: this run is of an earlier version, which did not record the learning rate.")
     last = {f"{curve.y[-1]:.4g}" for curve in curves.values()}
     caption = f"Highest {_most(curves):.4g}; at the last recorded step {_span(last)}." if curves else ""
     caption = f"Learning rate of each step; equal ones coincide. {caption}"
@@ -53,7 +53,7 @@ def _loss(result: Result, events: RankEvents) -> Figure:
     recorded = sum(len(block.loss) for of_rank in events.values() for block in _blocks(of_rank))
     caption = "Training loss of each step, over the samples of the first replica (rank 0)."
     if lost := recorded - sum(len(curve.x) for curve in curves.values()):
-        caption += f" Left out, as their loss is not finite: {lost:,}."
+        caption += f" Omitted steps with a loss that is not finite: {lost:,}."
     return _figure(result, caption, curves, Plot("Loss", "step", "training loss", ()))
 
 
@@ -63,13 +63,14 @@ def _step_time(result: Result, events: RankEvents) -> Figure:
         return _figure(result, "", curves, Plot("Step time", "step", "", ()))
     values = np.concatenate([curve.y for curve in curves.values()])
     factor, unit = (1e3, "ms") if np.median(values) < 1 else (1.0, "s")
-    is_log = bool(values.min() > 0 and values.max() > 20 * np.median(values))  # one compiling step hides all others
+    # One step with compilation would hide all others.
+    is_log = bool(values.min() > 0 and values.max() > 20 * np.median(values))
     median = result.metrics["step_time_s"].value if "step_time_s" in result.metrics else None
     warmups = {member: steps for member in curves if (steps := _warmup_steps(result, member))}
     caption = f"Duration of each step of rank 0 in {unit}{', on a logarithmic axis' if is_log else ''}; "
     caption += f"from {show_value(values.min(), 's')} to {show_value(values.max(), 's')}."
     if warmups:
-        caption += f" Shaded: warm-up, left out of the metrics (steps per member: {_span(set(warmups.values()))})."
+        caption += f" Shaded: warm-up, excluded from the metrics (steps per member: {_span(set(warmups.values()))})."
     if median is not None:
         caption += f" Dashed: median of the steady state, {show_value(median, 's')}."
     plot = Plot(
@@ -102,7 +103,7 @@ def _blocks(of_rank: Sequence[Event]) -> list[Steps]:
 
 
 def _step_curves(events: RankEvents, figure: Callable[[Steps], Sequence[float | None]]) -> dict[int, Curve]:
-    """A figure of each step, by member; members that recorded nothing finite have no curve."""
+    """Returns a curve over steps per member; members without finite values have none."""
     curves: dict[int, Curve] = {}
     for member, of_rank in events.items():
         steps: list[float] = []
@@ -116,14 +117,14 @@ def _step_curves(events: RankEvents, figure: Callable[[Steps], Sequence[float | 
 
 
 def _curve(member: int, x: Sequence[float], y: Sequence[float | None]) -> dict[int, Curve]:
-    """The member's curve of the finite values, or none."""
+    """Returns the member's curve of finite values, or nothing."""
     at, values = np.array(x, np.float64), np.array(y, np.float64)  # null becomes nan
     finite = np.isfinite(values)
     return {member: Curve(f"member {member}", at[finite], values[finite])} if finite.any() else {}
 
 
 def _warmup_steps(result: Result, member: int) -> int:
-    """The steps that the Result's metrics leave out; 0 for a member that has not finished."""
+    """Returns the warm-up steps excluded from the metrics; 0 for an unfinished member."""
     metric = next(each for each in result.members if each.member == member).metrics.get("throughput_samples_per_s")
     steps: list[int] = (metric.detail or {}).get("warmup_steps", []) if metric else []
     return steps[0] if steps else 0
@@ -140,21 +141,21 @@ def _span(values: set[str] | set[int]) -> str:
 
 
 def _figure(result: Result, caption: str, of_members: Mapping[int, Curve], plot: Plot, what: str = "step") -> Figure:
-    """The plot with one curve per member; what is left out of it is stated in the caption."""
+    """Returns the plot with one curve per member; the caption states what is omitted."""
     if not of_members:
         return Figure(
             plot.title,
-            f"Not shown: no member has recorded a{'n' * (what == 'evaluation')} {what} with a value to show.",
+            f"Not shown: no member has recorded a{'n' * (what == 'evaluation')} {what} with a finite value.",
         )
     curves = list(of_members.values())
-    shown = curves[:: -(-len(curves) // MOST_LINES)]
-    most = min(MOST_POINTS, MOST_POINTS_OF_ALL // len(shown))
+    shown = curves[:: -(-len(curves) // MAX_LINES)]
+    most = min(MAX_POINTS, MAX_POINTS_OF_ALL // len(shown))
     thinned = tuple(thin(curve, most) for curve in shown)
     count = sum(len(curve.x) for curve in curves)
     caption += f" n = {counted(count, what)} of {counted(len(curves), 'member')}."
     if len(shown) < len(curves):
-        caption += f" Drawn: {len(shown)} members, evenly chosen by number."
+        caption += f" Drawn: {len(shown)} members, evenly spaced by number."
     if any(len(a.x) < len(b.x) for a, b in zip(thinned, shown, strict=True)):
-        caption += f" Thinned: of each line, the smallest and the largest value of each of {most // 2:,} bins of steps."
+        caption += f" Downsampled: minimum and maximum of each of {most // 2:,} bins of steps per line."
     drawn = replace(plot, title="", curves=thinned, x_scale="whole")  # the figure has the title
     return Figure(plot.title, caption, ((drawn,),), name=f"{result.run_id} {plot.title}")

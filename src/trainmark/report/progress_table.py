@@ -1,21 +1,21 @@
-"""What the members are doing, as a table and as one line."""
+"""Progress of the members, as a table and as one line."""
 
 from collections import Counter
 
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from trainmark.spec.status import GOING_ON, MemberProgress
+from trainmark.spec.status import ACTIVE_STATES, MemberProgress
 from trainmark.spec.units import show_duration
 
-MOST_ROWS = 16
+MAX_ROWS = 16
 COLUMNS = ("member", "state", "progress", "epoch", "loss", "quality", "samples/s", "left")
 
 
-def progress_table(members: list[MemberProgress], most_rows: int = MOST_ROWS) -> Table:
-    """One row per member; of a large ensemble those that train now, and a count of the others."""
+def progress_table(members: list[MemberProgress], most_rows: int = MAX_ROWS) -> Table:
+    """Returns one row per member; for a large ensemble only active members and a summary."""
     is_queued = any(member.job for member in members)
-    columns = [name for name in COLUMNS if not (is_queued and name == "progress")]  # there is no room for both
+    columns = [name for name in COLUMNS if not (is_queued and name == "progress")]  # both do not fit
     table = Table(*columns, *(("job", "queue", "nodes") if is_queued else ()), box=None, pad_edge=False)
     shown = members
     if len(members) > most_rows:
@@ -38,7 +38,7 @@ def progress_table(members: list[MemberProgress], most_rows: int = MOST_ROWS) ->
 
 
 def show_rate(samples_per_s: float) -> str:
-    """Whole samples where there are many; slow models have two digits."""
+    """Returns integers, or two digits for slow models."""
     return f"{samples_per_s:.0f}" if samples_per_s >= 10 else f"{samples_per_s:.2g}"
 
 
@@ -50,17 +50,17 @@ def _queued(member: MemberProgress) -> tuple[str, str, str]:
 
 
 def run_state(members: list[MemberProgress], *, is_alive: bool) -> str:
-    """What the run as a whole is doing; `is_alive`: whether a launcher works on it."""
+    """Returns the state of the whole run; `is_alive`: its launcher is running."""
     states = {member.state for member in members}
     if is_alive:
         return "running"
-    if states & {"queued", *GOING_ON}:
+    if states & {"queued", *ACTIVE_STATES}:
         return "running as jobs; the launcher has ended"
     return "all members finished" if states == {"finished"} else "not running"
 
 
 def count_states(members: list[MemberProgress]) -> str:
-    """`2 training, 5 waiting, 1 finished`; of queued ones, why."""
+    """`2 training, 5 waiting, 1 finished`; with reasons for queued ones."""
     counts = Counter(member.phase or member.state for member in members)
     reasons = {member.job.reason for member in members if member.state == "queued" and member.job} - {""}
     why = f" ({', '.join(sorted(reasons))})" if reasons else ""
@@ -68,7 +68,7 @@ def count_states(members: list[MemberProgress]) -> str:
 
 
 def progress_line(members: list[MemberProgress]) -> str:
-    """One line for logs: the counts, and where the training members stand."""
+    """Returns one line for logs: counts by state, and progress of training members."""
     training = [member for member in members if member.state == "training" and not member.phase][:4]
     parts = [count_states(members)]
     for member in training:

@@ -1,4 +1,4 @@
-"""One Result on a terminal: the figures first, then the members, then what to be careful about."""
+"""One Result on a terminal: metrics, members, warnings."""
 
 from collections.abc import Callable, Iterator
 
@@ -12,11 +12,11 @@ from trainmark.spec.plan import describe_scale, describe_slots
 from trainmark.spec.result import MemberResult, Metric, Result
 from trainmark.spec.units import counted, show_interval, show_value
 
-NOTES_BESIDE = 110  # columns from which on notes have room beside the figures
+NOTES_BESIDE = 110  # minimum width for notes in the table
 
 
 def print_result(result: Result, console: Console) -> None:
-    """The Result as tables."""
+    """Prints the Result as tables."""
     parts: list[RenderableType] = [Text("\n".join(head_lines(result)))]
     if any(metric.value is not None for metric in result.metrics.values()):
         parts.extend(_metrics(result, notes_below=console.width < NOTES_BESIDE))
@@ -27,11 +27,11 @@ def print_result(result: Result, console: Console) -> None:
 
 
 def head_lines(result: Result) -> list[str]:
-    """Which run of what, at which scale and where, and what each member trains."""
+    """Returns lines with workload, run id, scale, machine and training setup."""
     so_far = ""
     if result.state == "unfinished":
         is_running = any(member.state in ("running", "queued") for member in result.members)
-        how = "running" if is_running else f"stopped; go on with: trainmark resume {result.run_id}"
+        how = "running" if is_running else f"stopped; resume with: trainmark resume {result.run_id}"
         so_far = f" ({how}); figures so far"
     cpu = result.machine.get("cpu", "an unknown machine")
     lines = [
@@ -61,14 +61,14 @@ def training_of(result: Result) -> str:
 
 
 def _metrics(result: Result, *, notes_below: bool) -> Iterator[RenderableType]:
-    """The table of metrics; where there is no room for notes in it, they follow below."""
+    """Yields the table of metrics, with notes in it or below it."""
     table = Table("metric", "value", "95 % interval", "n", box=None, header_style="bold", pad_edge=False)
     notes: list[str] = []
     if not notes_below:
         table.add_column("note")
     for name, row in metric_rows().items():
-        metric = result.metrics.get(name)  # a Result of an earlier version may lack it
-        if metric is None or (metric.value is None and row.only_if_there):
+        metric = result.metrics.get(name)  # may be missing in a Result of an earlier version
+        if metric is None or (metric.value is None and row.hide_if_unavailable):
             continue
         value = "unavailable" if metric.value is None else show_value(metric.value, metric.unit)
         note = note_of(metric, row.note)
@@ -80,12 +80,12 @@ def _metrics(result: Result, *, notes_below: bool) -> Iterator[RenderableType]:
 
 
 def interval_of(metric: Metric) -> str:
-    """`1.2 – 1.4 s`; empty where there is none."""
+    """`1.2 – 1.4 s`, or an empty string."""
     return show_interval(*metric.ci95, metric.unit) if metric.ci95 else ""
 
 
 def note_of(metric: Metric, own_note: Callable[[Metric], str]) -> str:
-    """Why a metric is unavailable, or what to know of it: what it counts by, and which members it is made of."""
+    """Returns why a metric is unavailable, or notes on its convention and the members it covers."""
     if metric.reason:
         return metric.reason
     detail = metric.detail or {}
@@ -98,12 +98,12 @@ def note_of(metric: Metric, own_note: Callable[[Metric], str]) -> str:
 
 
 def state_of(member: MemberResult) -> str:
-    """The member's state, and whether it went on from a checkpoint."""
+    """Returns the member's state, and whether it was restarted from a checkpoint."""
     return f"{member.state}, restarted" if member.restarted else member.state
 
 
 def _members_table(result: Result) -> Padding:
-    speeds_shown = ("throughput_samples_per_s", "flops")  # there is no room for more
+    speeds_shown = ("throughput_samples_per_s", "flops")  # as many as fit
     headings = [metric_rows()[name].member_heading or name for name in speeds_shown]
     table = Table("member", "state", "attempts", "epochs", "quality", *headings, box=None, header_style="bold")
     for member in result.members:

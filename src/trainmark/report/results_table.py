@@ -1,4 +1,4 @@
-"""Many Results in one table, a row each, with as many columns as fit."""
+"""Table of many Results, one row each, with as many columns as fit."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,11 +10,11 @@ from rich.table import Table
 from trainmark.report.console import NARROW, result_console
 from trainmark.spec.metrics import Column, metric_rows
 from trainmark.spec.result import Result
-from trainmark.spec.run_folder import is_named
+from trainmark.spec.run_folder import matches_id
 
 Row = dict[str, Any]
 
-# Key of the row → heading, and how a value is shown.
+# Key of the row → heading and format.
 Columns = dict[str, Column]
 OF_RUNS: Columns = {
     "run_id": Column("run", str),
@@ -25,7 +25,7 @@ OF_RUNS: Columns = {
     "scale": Column("M×P", str),
     "state": Column("state", str),
 }
-FIRST_TO_GO = (
+DROP_ORDER = (
     "time_to_train_all_s",
     "vflops",
     "flops_share_of_ceiling",
@@ -43,7 +43,7 @@ def _of_metrics() -> Columns:
 
 
 def result_row(path: Path, result: Result | None, reason: str | None) -> Row:
-    """One run as a flat record; one whose Result cannot be read is listed all the same, with the reason."""
+    """Returns a run as a flat record; a run without a readable Result has the reason."""
     row: Row = {"run_id": path.name, "path": str(path), "state": "unreadable", "started_at": None}
     row |= dict.fromkeys(("workload", "size", "model", "dataset", "precision", "members", "workers", "system_scale"))
     metrics = _of_metrics()
@@ -69,14 +69,12 @@ def result_row(path: Path, result: Result | None, reason: str | None) -> Row:
 
 
 def print_results(rows: list[Row], all_ids: list[str], runs_dir: str) -> None:
-    """The rows as a table; `all_ids` are those of all stored runs, so that a shortened id still names one run alone."""
+    """Prints the rows as a table; `all_ids` of all stored runs keep shortened ids unique."""
     console = result_console()
     if not rows:
         none = f"No runs in {runs_dir}. Start one with: trainmark run"
         if all_ids:
-            none = (
-                f"None of the {len(all_ids)} runs in {runs_dir} matches. Leave out --workload and --state to see them."
-            )
+            none = f"None of the {len(all_ids)} runs in {runs_dir} matches. Remove --workload and --state to see them."
         console.print(none, soft_wrap=True, markup=False)
         return
     layouts = list(_layouts(rows, all_ids, console))
@@ -93,23 +91,23 @@ def print_results(rows: list[Row], all_ids: list[str], runs_dir: str) -> None:
 
 
 def _layouts(rows: list[Row], all_ids: list[str], console: Console) -> Iterator[tuple[Table, list[str]]]:
-    """Tables of these rows, from the widest to the narrowest, and the headings of the columns that each leaves out."""
+    """Yields tables from the widest to the narrowest, each with the headings of its hidden columns."""
     columns = every = OF_RUNS | _of_metrics()
     yield _table(rows, columns, console), []
     short = [{**row, "run_id": short_id(row["run_id"], all_ids)} for row in rows]
     yield _table(short, columns, console), []
     hidden: list[str] = []
-    for name in FIRST_TO_GO:
+    for name in DROP_ORDER:
         columns = {key: column for key, column in columns.items() if key != name}
         hidden.append(name)
         yield _table(short, columns, console), [every[key].heading for key in every if key in hidden]
 
 
 def short_id(run_id: str, all_ids: list[str]) -> str:
-    """The moment of its start, with the end of its id if runs started in the same second, as far as that is unique."""
+    """Returns the start time, plus the id's suffix if runs started in the same second, or the full id."""
     start = run_id[:START]
     for short in (start, f"{start}-{run_id.rpartition('-')[2]}"):
-        if len(short) < len(run_id) and sum(is_named(other, short) for other in all_ids) == 1:
+        if len(short) < len(run_id) and sum(matches_id(other, short) for other in all_ids) == 1:
             return short
     return run_id
 

@@ -1,4 +1,4 @@
-"""Utilisation over time (as AI500's Fig. 6): how busy each member's cores and accelerators were, and its network."""
+"""Utilisation over time (AI500's Fig. 6): cores, accelerators and network of each member."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,13 +15,13 @@ from trainmark.spec.result import Metric, Result
 from trainmark.spec.units import parse_cores, show_value
 
 TITLE = "Utilisation over time"
-MOST_PANELS = 8
-MOST_POINTS = 600  # of one line; a panel is some 350 pixels wide
-LEAST_GAP = 1 / 500  # of a panel's width: a shorter pause in training cannot be seen
+MAX_PANELS = 8
+MAX_POINTS = 600  # per line; a panel is about 350 pixels wide
+MIN_GAP = 1 / 500  # of a panel's width: shorter pauses are invisible
 
 BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, _ = PALETTE
 GREY = "#999999"
-NO_SERIES = "Not shown: no member has left a series of utilisation; measure.usage_seconds=0 switches it off."
+NO_SERIES = "Not shown: no member has recorded utilisation; measure.usage_seconds=0 disables it."
 FILLED = {
     "busy": ("CPU, all processes", SKY),
     "iowait": ("CPU waits for storage", ORANGE),
@@ -36,7 +36,7 @@ NodeSeries = Mapping[int, Sequence[Sequence[Event]]]  # member → the series of
 
 @dataclass(frozen=True)
 class Panel:
-    """One node of one member: ends of the samples in seconds since the first, figures by name, pauses in training."""
+    """One node of one member: end times of the samples in seconds, figures by name, pauses in training."""
 
     title: str
     samples: int
@@ -46,7 +46,7 @@ class Panel:
 
 
 def utilisation_plot(result: Result, usage: NodeSeries, events: RankEvents) -> Figure:
-    """The figure, small multiples of at most eight nodes; its caption says what it leaves out."""
+    """Returns the figure, small multiples of at most eight nodes; the caption states what is omitted."""
     panels = [
         panel
         for member, nodes in usage.items()
@@ -55,7 +55,7 @@ def utilisation_plot(result: Result, usage: NodeSeries, events: RankEvents) -> F
     ]
     if not panels:
         return Figure(TITLE, NO_SERIES)
-    shown = panels[:: -(-len(panels) // MOST_PANELS)]
+    shown = panels[:: -(-len(panels) // MAX_PANELS)]
     columns = 1 if len(shown) == 1 else 2
     height = 2.9 if columns == 1 else 2.1  # of a panel: two parts for shares, one for bytes
     rows = _rows(shown, columns)
@@ -80,7 +80,7 @@ def _panel(member: int, series: Sequence[Event], of_rank: Sequence[Event], *, na
 
 
 def _figures(sample: Usage, num_cores: int) -> dict[str, float | None]:
-    """Shares in percent, bytes in MB/s; None where a sample does not tell."""
+    """Returns utilisation in percent and traffic in MB/s; None where not sampled."""
     cpu, processes, network = sample.cpu, sample.processes, sample.network
     gpus = [each.utilisation for each in sample.accelerators or ()]
     moved = None if not network else sum(count.received + count.sent for count in network.values())
@@ -97,7 +97,7 @@ def _figures(sample: Usage, num_cores: int) -> dict[str, float | None]:
 
 
 def _pauses(of_rank: Sequence[Event], origin_s: float, end_s: float) -> tuple[tuple[float, float], ...]:
-    """When the member was not inside an epoch; one that has not ended goes on to the end."""
+    """Returns the spans outside of epochs; an epoch without end lasts to the last sample."""
     stops = {event.epoch: event.epoch_s for event in of_rank if isinstance(event, EpochStop)}
     edges = [0.0]
     for event in of_rank:
@@ -105,12 +105,12 @@ def _pauses(of_rank: Sequence[Event], origin_s: float, end_s: float) -> tuple[tu
             begin_s = event.wall_s - origin_s
             edges += [begin_s, begin_s + stops[event.epoch] if event.epoch in stops else end_s]
     gaps = zip(edges[::2], [*edges[1::2], end_s], strict=True)
-    return tuple((begin, end) for begin, end in gaps if end - begin > LEAST_GAP * end_s)
+    return tuple((begin, end) for begin, end in gaps if end - begin > MIN_GAP * end_s)
 
 
 def _binned(panel: Panel) -> Panel:
-    """At most MOST_POINTS points: the means of as many neighbouring samples as it takes."""
-    each = -(-len(panel.x) // MOST_POINTS)
+    """Downsamples to at most MAX_POINTS by averaging adjacent samples."""
+    each = -(-len(panel.x) // MAX_POINTS)
     if each == 1:
         return panel
     cuts = range(0, len(panel.x), each)
@@ -127,7 +127,7 @@ def _mean(values: Numbers) -> float:
 
 
 def _rows(panels: list[Panel], columns: int) -> tuple[tuple[Plot | None, ...], ...]:
-    """Of each row of panels, a row of shares above a row of bytes."""
+    """Returns, per row of panels, a row of utilisation plots above a row of traffic plots."""
     longest_s = max(float(panel.x[-1]) for panel in panels)
     most = max((np.nanmax(p.figures[name]) for p in panels for name in NETWORK if name in p.figures), default=0.0)
     rows: list[tuple[Plot | None, ...]] = []
@@ -148,7 +148,7 @@ def _rows(panels: list[Panel], columns: int) -> tuple[tuple[Plot | None, ...], .
 
 
 def _plots(panel: Panel, longest_s: float, most_mb_per_s: float, *, has_y: bool, has_x: bool) -> tuple[Plot, Plot]:
-    """One node: shares of time, and bytes; labels stand at the edges of the figure alone."""
+    """Returns the utilisation and traffic plots of one node; only those at the edge get axis labels."""
     seconds, unit = _time_unit(longest_s)
     shaded = tuple((begin / seconds, end / seconds) for begin, end in panel.pauses)
     upper = Plot(
@@ -173,7 +173,7 @@ def _plots(panel: Panel, longest_s: float, most_mb_per_s: float, *, has_y: bool,
 
 
 def _areas(panel: Panel, seconds: float) -> Iterator[Curve]:
-    """Shares of the cores' time that add up, one upon another; below one percent nothing would be seen."""
+    """Yields stacked areas of the cores' time; parts below one percent would be invisible."""
     base = np.zeros(len(panel.x))
     for name, (label, colour) in FILLED.items():
         values = panel.figures.get(name)
@@ -196,7 +196,7 @@ def _edges(panel: Panel, seconds: float) -> Numbers:
 
 
 def _steps(values: Numbers) -> Numbers:
-    """For a staircase over edges: a sample's figure holds from the end of the one before to its own."""
+    """Returns values for stairs over edges: each holds from the previous sample's end to its own."""
     return np.concatenate([values[:1], values])
 
 
@@ -207,7 +207,7 @@ def _time_unit(longest_s: float) -> tuple[float, str]:
 
 
 def _beside(metric: Metric) -> str:
-    """Behind the member's own use of its cores, that by all processes."""
+    """Returns the use by all processes, to follow the member's own."""
     total = (metric.detail or {}).get("total")
     return "" if total is None else f" (all processes {show_value(total, metric.unit)})"
 
@@ -225,7 +225,7 @@ def _caption(result: Result, panels: list[Panel], shown: list[Panel]) -> str:
             caption += f"Mean while training: {label} {show_value(metric.value, metric.unit)}{_beside(metric)}. "
     caption += f"n = {samples:,} sample{'s' * (samples != 1)} of {count} node{'s' * (count != 1)}."
     if len(shown) < count:
-        caption += f" Drawn: {len(shown)} of them, evenly chosen."
-    if any(panel.samples > MOST_POINTS for panel in shown):
-        caption += f" Of a line with more than {MOST_POINTS} samples, means of neighbours are drawn."
+        caption += f" Drawn: {len(shown)} of them, evenly spaced."
+    if any(panel.samples > MAX_POINTS for panel in shown):
+        caption += f" Lines with more than {MAX_POINTS} samples are averaged over adjacent samples."
     return caption

@@ -1,8 +1,8 @@
-"""RunChoices, what a user has chosen for a run, and RunConfig, the same with nothing left open: what its ranks read.
+"""RunChoices, what the user chose, and RunConfig, the same fully resolved: what the ranks read.
 
-A section's …Choices has fields that may be open (None: the plan chooses); its …Config narrows just these. A RunConfig
-can stand wherever choices are wanted, and mypy finds open choices where a RunConfig is needed. A None that RunConfig
-still allows is a rule of its own, such as `epsilon`: that of the optimizer.
+Fields of a …Choices section may be unset (None: the plan chooses); its …Config narrows just these. A RunConfig is
+accepted wherever RunChoices are, and mypy rejects the reverse. A None that RunConfig still allows has a meaning of its
+own, such as `epsilon`: the optimizer's default.
 """
 
 import math
@@ -14,11 +14,11 @@ Setting = str | int | float | bool
 
 
 def plain_value(value: Any) -> Any:
-    """The value, if it is one that a part's setting can have; a union of types would list what each of them wants."""
+    """Returns the value if it is a plain setting; a union of types would report an error per type."""
     if not isinstance(value, Setting):
-        raise ValueError("a text, a number, true or false is needed (several names are one text, with commas between)")
+        raise ValueError("must be a string, a number, true or false (several names: one comma-separated string)")
     if isinstance(value, float) and not math.isfinite(value):
-        raise ValueError("a finite number is needed")
+        raise ValueError("must be a finite number")
     return value
 
 
@@ -36,23 +36,23 @@ Allocator = Annotated[
 
 
 class Section(BaseModel):
-    """A frozen group of settings; keys it does not know are refused."""
+    """A frozen group of settings; unknown keys are rejected."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class StrictSection(Section):
-    """A section whose values are taken as they are: "3" is no number, and 1 is not true."""
+    """A section without type coercion: "3" is not a number, and 1 is not true."""
 
     model_config = ConfigDict(strict=True)
 
 
 class EnsembleChoices(StrictSection):
-    """How many base models, trained by how many workers each (Eq. 5)."""
+    """Number of base models and of workers per base model (Eq. 5)."""
 
     members: Count | None = Field(None, description="base models in the ensemble (M)")
-    workers: Count | None = Field(None, description="workers that train one member together (P)")
-    system_scale: Count | None = Field(None, description="workers in all: members × workers (Eq. 5)")
+    workers: Count | None = Field(None, description="workers per member (P)")
+    system_scale: Count | None = Field(None, description="total workers: members × workers (Eq. 5)")
     bootstrap: str = Field(
         "poisson", description="name from `trainmark list bootstraps`; how a member's training samples are drawn"
     )
@@ -67,21 +67,21 @@ class EnsembleConfig(EnsembleChoices):
 
 
 class TorchChoices(StrictSection):
-    """What only the torch engine has: its compilers, layouts, kernels and savings of memory."""
+    """Settings of the torch engine: compiler, memory layout, kernels, activation memory."""
 
-    compiler: Compiler | None = Field(None, description="what compiles the model; default: the device's")
+    compiler: Compiler | None = Field(None, description="compiler of the model; default: depends on the device")
     memory_format: MemoryFormat | None = Field(
         None, description="layout of images and convolution weights in memory; default: the model's fastest"
     )
-    cuda_graph: bool | None = Field(None, description="replay the whole step as one graph; default: where it can be")
+    cuda_graph: bool | None = Field(None, description="replay the whole step as one graph; default: where supported")
     fused_optimizer: bool = Field(True, description="one kernel updates all weights, where torch has one")
-    recompute: bool = Field(False, description="forget activations and compute them again in the backward pass")
-    offload: Literal["none", "host", "disk"] = Field("none", description="where activations wait for the backward pass")
-    int8_scales: Literal["tensor", "channel"] = Field("channel", description="int8: values that share one scale")
+    recompute: bool = Field(False, description="activation checkpointing: recompute activations in the backward pass")
+    offload: Literal["none", "host", "disk"] = Field("none", description="where activations are kept until backward")
+    int8_scales: Literal["tensor", "channel"] = Field("channel", description="int8: granularity of the scales")
 
 
 class TorchConfig(TorchChoices):
-    """Nothing open. The defaults are what versions did that had no such setting yet, so that their runs can be read."""
+    """Fully resolved; defaults are the behaviour of versions without the setting, so that their runs stay readable."""
 
     compiler: Compiler = "none"
     memory_format: MemoryFormat = "contiguous"
@@ -89,10 +89,10 @@ class TorchConfig(TorchChoices):
 
 
 def with_torch_section(train: Any) -> Any:
-    """Values of the train section; those that earlier versions kept there are moved to the section of torch."""
+    """Returns the train section with torch settings of earlier versions moved to `train.torch`."""
     section = train.get("torch", {}) if isinstance(train, dict) else None
     if not isinstance(section, dict):
-        return train  # refused as what it is
+        return train  # validation rejects it
     moved = {key: train[key] for key in TorchChoices.model_fields if key in train}
     for key, value in moved.items():
         if section.get(key, value) != value:
@@ -104,92 +104,94 @@ def with_torch_section(train: Any) -> Any:
 
 
 class TrainChoices(StrictSection):
-    """The recipe: how each member is trained. What is open is chosen by the plan, as is fastest on the device."""
+    """The recipe: how each member is trained; the plan sets what is unset to the fastest choice on the device."""
 
     engine: str = Field("torch", description="name from `trainmark list engines`; the framework that trains")
-    epochs: int = Field(ge=1, description="passes over the member's bootstrap")
-    batch_size: int = Field(ge=1, description="samples of one forward and backward pass of a worker")
-    accumulation: int = Field(1, ge=1, description="passes whose gradients are summed into one step")
+    epochs: int = Field(ge=1, description="passes over the member's bootstrap sample")
+    batch_size: int = Field(ge=1, description="samples per forward and backward pass of a worker")
+    accumulation: int = Field(1, ge=1, description="gradient accumulation: passes per optimizer step")
     augmentation: Literal["none", "flip-shift", "crop", "crop-colour"] = Field(
-        "none", description="random change of each training image"
+        "none", description="random augmentation of training images"
     )
     batch_norm: Literal["worker", "synchronised"] = Field(
-        "worker", description="whose samples batch normalisation takes its statistics from"
+        "worker", description="scope of the batch normalisation statistics"
     )
 
     optimizer: str = Field(description="name from `trainmark list optimizers`")
     learning_rate: float = Field(gt=0, description="rate at the reference batch size")
     momentum: float = Field(0.9, ge=0, lt=1, description="momentum of sgd and lars; beta1 of adam, adamw and lamb")
     momentum_correction: Literal["as-published", "on", "off"] = Field(
-        "as-published", description="whether momentum keeps its meaning when the rate changes"
+        "as-published", description="rescale momentum when the learning rate changes"
     )
-    nesterov: bool = Field(False, description="sgd looks ahead along its momentum")
-    beta2: float = Field(0.999, ge=0, lt=1, description="decay of the squared gradient of adam, adamw and lamb")
-    epsilon: float | None = Field(None, ge=0, description="term that keeps divisions finite; default: the optimizer's")
-    trust_coefficient: float = Field(0.001, gt=0, description="lars: share of a layer's norm that a step may move it")
+    nesterov: bool = Field(False, description="Nesterov momentum for sgd")
+    beta2: float = Field(0.999, ge=0, lt=1, description="decay of the second moment of adam, adamw and lamb")
+    epsilon: float | None = Field(None, ge=0, description="added to denominators; default: the optimizer's")
+    trust_coefficient: float = Field(0.001, gt=0, description="lars: trust coefficient η")
     weight_decay: float = Field(0.0, ge=0, description="L2 penalty (sgd, adam, adagrad, lars) or decay (adamw, lamb)")
 
-    schedule: str = Field(description="name from `trainmark list schedules`; what the rate does after warm-up")
+    schedule: str = Field(description="name from `trainmark list schedules`; learning rate after warm-up")
     reference_batch_size: int = Field(
-        ge=1, description="global batch for which learning_rate is meant; rate scaling starts here"
+        ge=1, description="global batch size that learning_rate refers to; rate scaling starts here"
     )
     rate_scaling: Literal["linear", "square-root", "none"] = Field(
         "linear", description="how the rate grows with the global batch"
     )
-    warmup: Literal["gradual", "constant"] = Field("gradual", description="how warm-up reaches the scaled rate")
+    warmup: Literal["gradual", "constant"] = Field("gradual", description="shape of the warm-up to the scaled rate")
     warmup_epochs: float = Field(0.0, ge=0, description="epochs of warm-up")
-    decay_power: float = Field(1.0, ge=0, description="polynomial: power of the decay; 0 keeps the rate")
+    decay_power: float = Field(1.0, ge=0, description="polynomial: power of the decay; 0 keeps the rate constant")
     decay_epochs: float = Field(30.0, gt=0, description="step: epochs between decays")
-    decay_factor: float = Field(0.1, gt=0, le=1, description="step: what the rate is multiplied by")
-    cycle_epochs: float = Field(2.0, gt=0, description="cyclic: epochs of one cycle, down and up")
-    cycle_floor: float = Field(0.1, gt=0, le=1, description="cyclic: share of the peak at which the rate turns")
+    decay_factor: float = Field(0.1, gt=0, le=1, description="step: factor applied at each decay")
+    cycle_epochs: float = Field(2.0, gt=0, description="cyclic: epochs per cycle, down and up")
+    cycle_floor: float = Field(0.1, gt=0, le=1, description="cyclic: minimum rate as a fraction of the peak")
     collapse_epochs: float = Field(
         0.0, ge=0, description="final epochs without augmentation, with doubled weight decay and a decay of power 2"
     )
 
-    precision: str | None = Field(None, description="name from `trainmark list precisions`; default: the device's")
+    precision: str | None = Field(
+        None, description="name from `trainmark list precisions`; default: depends on the device"
+    )
 
     parallel: str = Field("data", description="name from `trainmark list parallel`")
-    stages: int | None = Field(None, ge=1, description="workers that share one copy of the model's layers")
-    micro_batches: int = Field(4, ge=1, description="parts of a batch that are in a pipeline at the same time")
+    stages: int | None = Field(None, ge=1, description="pipeline stages per replica of the model")
+    micro_batches: int = Field(4, ge=1, description="micro-batches per batch in a pipeline")
     communication: str = Field("allreduce", description="name from `trainmark list communication`")
     communication_precision: str = Field("fp32", description="name from `trainmark list communication-precisions`")
     communication_group: int | None = Field(
-        None, ge=1, description="workers of a group (hierarchical) or row (torus-2d); default: a node's, near a square"
+        None, ge=1, description="workers per group (hierarchical) or row (torus-2d); default: a node's, near a square"
     )
-    averaging_steps: int = Field(8, ge=1, description="local-sgd: steps between averages")
-    powersgd_rank: int = Field(2, ge=1, description="powersgd: rank of the matrices that are sent")
+    averaging_steps: int = Field(8, ge=1, description="local-sgd: steps between weight averaging")
+    powersgd_rank: int = Field(2, ge=1, description="powersgd: rank of the approximation")
 
     torch: TorchChoices = TorchChoices()
 
     @model_validator(mode="before")
     @classmethod
-    def _understand_old_names(cls, values: Any) -> Any:
+    def _accept_old_names(cls, values: Any) -> Any:
         return with_torch_section(values)
 
 
 class TrainConfig(TrainChoices):
-    """Nothing open; defaults as those of TorchConfig."""
+    """Fully resolved; defaults as in TorchConfig."""
 
     precision: str = "fp32"
     torch: TorchConfig = TorchConfig()
 
 
 class EvaluateConfig(StrictSection):
-    """How quality is measured and what it is measured against."""
+    """How quality is evaluated, and its target."""
 
-    target_quality: float = Field(ge=0.001, description="quality that VFLOPS is weighed against (Eq. 8)")
+    target_quality: float = Field(ge=0.001, description="target quality of VFLOPS (Eq. 8)")
     exponent: float = Field(ge=0, le=100, description="n of Eq. 8, the sensitivity of VFLOPS to quality")
     every_epochs: int = Field(1, ge=1, description="epochs between evaluations; the last epoch is always evaluated")
     batch_size: int = Field(250, ge=1, description="samples per evaluation step")
-    out_of_bag: bool = Field(True, description="also predict the samples each member has not seen")
+    out_of_bag: bool = Field(True, description="also predict each member's out-of-bag samples")
 
 
 class LaunchChoices(StrictSection):
     """How the members' jobs are started."""
 
     launcher: str = Field("local", description="name from `trainmark list launchers`")
-    threads: int | None = Field(None, ge=1, description="threads per worker; default: one per core that it has")
+    threads: int | None = Field(None, ge=1, description="threads per worker; default: one per core")
     thread_binding: Literal["none", "close", "spread"] = Field(
         "none", description="how OpenMP places a worker's threads on its cores"
     )
@@ -197,57 +199,57 @@ class LaunchChoices(StrictSection):
         None, description="glibc-tuned: keeps freed memory (fewer page faults); system: as it is; default: the fastest"
     )
     loader_workers: ReaderCount | None = Field(
-        None, description="processes per worker that read ahead; 0: it reads itself; default: by its cores"
+        None, description="data loader processes per worker; 0: load in the worker; default: depends on its cores"
     )
     stage: Literal["none", "local"] = Field(
-        "none", description="local: copy a member's samples to its nodes' own storage before training"
+        "none", description="local: copy a member's samples to node-local storage before training"
     )
     checkpoint_epochs: int = Field(1, ge=0, description="epochs between checkpoints; 0 writes none")
     checkpoint_steps: int = Field(0, ge=0, description="steps between checkpoints within an epoch; 0 writes none")
     keep_checkpoints: int = Field(
         2,
         ge=1,
-        description="whole checkpoints of an attempt that are kept; the one before a damaged one is resumed from",
+        description="complete checkpoints kept per attempt; if the newest is damaged, resume uses the one before",
     )
-    attempts: int = Field(1, ge=1, description="tries at a member within one run or resume; each is one attempt")
+    attempts: int = Field(1, ge=1, description="attempts per member within one run or resume")
     allocation: Literal["per-member", "one"] = Field(
-        "per-member", description="slurm: a job for each member, or one allocation in which all of them run"
+        "per-member", description="slurm: one job per member, or one allocation for all members"
     )
     time_limit_minutes: int | None = Field(
-        None, ge=1, description="slurm: limit of each job; default: the site's, else the partition's"
+        None, ge=1, description="slurm: time limit per job; default: the site's, else the partition's"
     )
 
     @property
     def jobs_outlive_launcher(self) -> bool:
-        """Whether members go on when the process that started them ends: then its end says nothing about them."""
+        """Whether members keep running after the process that started them has ended."""
         return self.launcher == "slurm"
 
     @property
     def shares_idle_cores(self) -> bool:
-        """Whether workers may get the cores of slots that would stay idle; a job of Slurm asks for those of its own."""
+        """Whether workers may use the cores of idle slots; a Slurm job only requests those of its own slots."""
         return self.launcher != "slurm"
 
 
 class LaunchConfig(LaunchChoices):
-    """Nothing open; defaults as those of TorchConfig."""
+    """Fully resolved; defaults as in TorchConfig."""
 
     allocator: Allocator = "glibc-tuned"
     loader_workers: ReaderCount = 0
 
 
 class MeasureConfig(StrictSection):
-    """What is measured beside the training itself."""
+    """What is measured in addition to training."""
 
-    ceiling: bool = Field(True, description="measure what the cores can do, before and after training")
-    ceiling_seconds: float = Field(0.3, gt=0, description="time given to each ceiling kernel")
-    usage_seconds: float = Field(1.0, ge=0, description="time between samples of each node's utilisation; 0: none")
+    ceiling: bool = Field(True, description="measure peak kernel throughput before and after training")
+    ceiling_seconds: float = Field(0.3, gt=0, description="time per ceiling kernel")
+    usage_seconds: float = Field(1.0, ge=0, description="sampling interval of node utilisation; 0: off")
 
 
 class RunChoices(StrictSection):
-    """All choices of one run, merged from recipe, files and flags."""
+    """All choices of a run, merged from recipe, files and flags."""
 
     workload: str = Field(description="name from `trainmark list workloads`")
-    size: str = Field(description="size of the workload: tiny, full or another that it has")
+    size: str = Field(description="size of the workload: tiny, full or another that it defines")
     seed: int = Field(1, ge=0, description="seed of bootstrap, initial weights and shuffling")
     ensemble: EnsembleChoices = EnsembleChoices()
     model: str = Field(description="name from `trainmark list models`")
@@ -264,7 +266,7 @@ class RunChoices(StrictSection):
 
 
 class RunConfig(RunChoices):
-    """Nothing open: what the ranks of a run read, stored with its Result and enough to repeat it."""
+    """Fully resolved: what the ranks read; stored with the Result and sufficient to repeat the run."""
 
     ensemble: EnsembleConfig
     train: TrainConfig

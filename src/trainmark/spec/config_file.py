@@ -1,4 +1,4 @@
-"""A RunConfig as config.toml, and back; a Site as site.toml."""
+"""Reads and writes RunConfig as config.toml and Site as site.toml."""
 
 import tomllib
 from pathlib import Path
@@ -8,24 +8,24 @@ from trainmark.spec.site import Site
 
 
 def config_text(config: RunConfig) -> str:
-    """The TOML text from which `trainmark run --config` repeats the run."""
+    """Returns the TOML text with which `trainmark run --config` repeats the run."""
     import tomli_w
 
     return tomli_w.dumps(config.model_dump(exclude_none=True))
 
 
 def site_text(site: Site) -> str:
-    """The TOML text of a site, for `--site`."""
+    """Returns the TOML text of a site, for `--site`."""
     import tomli_w
 
     return tomli_w.dumps(site.model_dump(exclude_none=True))
 
 
 def read_config(path: Path) -> RunConfig:
-    """The config that `config_text` wrote."""
+    """Reads what `config_text` wrote."""
     return RunConfig.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
 
 
 def read_site(path: Path) -> Site:
-    """The site that `site_text` wrote."""
+    """Reads what `site_text` wrote."""
     return Site.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))

@@ -1,4 +1,4 @@
-"""EngineOffer: what an engine can train with, and how its own settings are planned; read without its framework."""
+"""EngineOffer: what an engine supports and how its own settings are planned; readable without its framework."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -24,10 +24,10 @@ def _refuse_nothing(config: RunConfig, workers: int, site: Site) -> Iterable[str
 
 @dataclass(frozen=True)
 class EngineOffer:
-    """One engine's table: names that it knows, the nearest to a default first. Schedules are every engine's."""
+    """What one engine supports, preferred names first; schedules are available in every engine."""
 
-    implementation: str  # "module:attribute" of the engine itself, loaded by the ranks alone
-    packages: tuple[str, ...]  # distributions whose versions a Result states
+    implementation: str  # "module:attribute" of the engine itself, loaded by the ranks only
+    packages: tuple[str, ...]  # distributions whose versions are recorded in the Result
     tasks: Collection[str]
     devices: Collection[Literal["cpu", "cuda"]]
     optimizers: Collection[str]
@@ -35,14 +35,14 @@ class EngineOffer:
     parallel: Collection[str] = ("data",)
     communication: Collection[str] = ("allreduce",)
     communication_precisions: Collection[str] = ("fp32",)
-    section: str | None = None  # of [train], with settings that are this engine's alone
-    # Its section with nothing open, as {section: values}; the precision is chosen by then.
+    section: str | None = None  # of [train], with engine-specific settings
+    # Returns its section fully resolved, as {section: values}; called after the precision is chosen.
     fill: Fill = _fill_nothing
-    # Why it cannot train a config of what it offers, each reason with the nearest valid choice.
+    # Yields why a config of supported parts still cannot be trained, each with the nearest valid choice.
     refusals: Refuse = _refuse_nothing
 
     def names(self) -> dict[str, Collection[str]]:
-        """What may be chosen, by the setting of [train] that chooses it."""
+        """Returns the supported names by the setting of [train] that selects them."""
         return {
             "optimizer": self.optimizers,
             "precision": self.precisions,
@@ -53,18 +53,18 @@ class EngineOffer:
 
 
 def find_engine(name: str) -> EngineOffer:
-    """What an engine offers, by its name or by the "module:attribute" of a plug-in's."""
+    """Returns an engine's offer by registry name or by a plug-in's "module:attribute"."""
     offer = ENGINES.load(name)
     if not isinstance(offer, EngineOffer):
         raise ConfigError(
-            f"The engine '{name}' is a {type(offer).__name__}, but an EngineOffer is needed (docs/extending.md). "
+            f"The engine '{name}' is a {type(offer).__name__}, not an EngineOffer (docs/extending.md). "
             f"Known engines: {', '.join(ENGINES)}."
         )
     return offer
 
 
 def differing(train: TrainChoices, needed: Mapping[str, str | bool]) -> Iterator[tuple[str, str, str]]:
-    """Key, choice and needed choice of each setting that is not as needed, written as --set takes them."""
+    """Yields key, choice and required choice of each setting that differs, formatted as for --set."""
     for key, only in needed.items():
         chosen = attrgetter(key)(train)
         if chosen != only:

@@ -1,27 +1,27 @@
-"""The errors that users see: one line that says what is wrong, what was got and what to do."""
+"""User-facing errors: one line with what is wrong, what was given and what to do."""
 
 EXIT_RUN_FAILED = 1
 EXIT_WRONG_INPUT = 2
 EXIT_INTERRUPTED = 130
 
 
-def on_one_line(message: str) -> str:
-    """The message with line breaks and other control characters escaped: names of files and parts may hold them."""
+def escape_control_characters(message: str) -> str:
+    """Returns the message on one line; names of files and parts may contain line breaks."""
     return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in message)
 
 
 class TrainmarkError(Exception):
-    """A mistake the user can mend; printed as one line, exit code 2."""
+    """An error the user can fix; printed as one line, exit code 2."""
 
     exit_code = EXIT_WRONG_INPUT
 
 
 class UnknownNameError(TrainmarkError):
-    """A name that no registry entry has."""
+    """A name that is not in the registry."""
 
 
 class ConfigError(TrainmarkError):
-    """A configuration that cannot be read or does not hold together."""
+    """A configuration that is unreadable or inconsistent."""
 
 
 class PlanError(TrainmarkError):
@@ -29,27 +29,27 @@ class PlanError(TrainmarkError):
 
 
 class DataError(TrainmarkError):
-    """A dataset that is not there, or a file of it that cannot be read."""
+    """A missing dataset or an unreadable file of it."""
 
 
 class RunNotFoundError(TrainmarkError):
-    """A run id, prefix or path that names no stored run, or several."""
+    """A run id, prefix or path that matches no stored run, or several."""
 
 
 class StorageError(TrainmarkError):
-    """A folder that cannot be written, or has too little space."""
+    """A folder that is not writable or has too little space."""
 
     exit_code = EXIT_RUN_FAILED
 
 
 class RunFailedError(TrainmarkError):
-    """A run that started and could not end well; its folder says why."""
+    """A run that started and failed; its folder contains the reason."""
 
     exit_code = EXIT_RUN_FAILED
 
 
 class SchedulerError(RunFailedError):
-    """A scheduler that is unreachable, or refuses what it is asked."""
+    """A scheduler that is unreachable or rejects a request."""
 
 
 class InterruptedRunError(TrainmarkError):

@@ -1,4 +1,4 @@
-"""Files of events, one JSON object a line: how they are read back, whatever a crash or another version left in them."""
+"""Reads event files, one JSON object per line, tolerating torn lines and events of other versions."""
 
 import json
 from collections.abc import Iterable
@@ -16,11 +16,11 @@ E = TypeVar("E", bound=Event)
 
 
 def name_of(kind: type[Event]) -> str:
-    """The kind as it stands in a line."""
+    """Returns the value of `kind` in the event's JSON."""
     return str(kind.model_fields["kind"].default)
 
 
-# As the docs list them.
+# In the order of the docs.
 KINDS: dict[str, type[Event]] = {
     name_of(kind): kind
     for kind in (
@@ -52,33 +52,33 @@ KINDS: dict[str, type[Event]] = {
 
 
 class EventFile(NamedTuple):
-    """A whole file of events, and the numbers of its lines, from 1, that hold none."""
+    """All events of a file, and the numbers (from 1) of its damaged lines."""
 
     events: tuple[Event, ...]
     damaged_lines: tuple[int, ...]
 
 
 class DamagedLineError(ValueError):
-    """A line that holds no event."""
+    """A line that is not a valid event."""
 
 
 def read_events(path: Path, offset: int = 0) -> tuple[list[Event], int]:
-    """The whole events from byte `offset` on, and the offset to go on from; a half-written last line waits.
+    """Returns the complete events from byte `offset` on and the next offset; a partial last line is left for later.
 
-    Lines that hold no event, say torn by a crash, are skipped: the lines around them still count.
+    Damaged lines, such as those torn by a crash, are skipped.
     """
     try:
         with path.open("rb") as file:
             file.seek(offset)
             data = file.read()
-    except OSError:  # not there yet, or not to be read now
+    except OSError:  # missing so far, or temporarily unreadable
         return [], offset
     whole, newline, _ = data.rpartition(b"\n")
     return list(_read_lines(whole.split(b"\n")).events), offset + len(whole) + len(newline)
 
 
 def read_event_file(path: Path, *, is_over: bool) -> EventFile:
-    """All events of a file; a half-written last line is damaged if the writing is over. Raises OSError."""
+    """Reads a whole file; a partial last line counts as damaged once writing is over. Raises OSError."""
     lines = path.read_bytes().split(b"\n")
     return _read_lines(lines if is_over else lines[:-1])
 
@@ -97,7 +97,7 @@ def _read_lines(lines: Iterable[bytes]) -> EventFile:
 
 
 def parse_event(line: bytes | str) -> Event | None:
-    """The event of a line; None where a later version wrote a kind that is unknown here. Raises DamagedLineError."""
+    """Returns the event of a line, or None for a kind of a later version. Raises DamagedLineError."""
     try:
         event = _lines().validate_json(line, extra="ignore")  # fields that later versions have added
     except ValidationError as error:
@@ -120,11 +120,11 @@ def _is_of_unknown_kind(line: bytes | str) -> bool:
 
 @cache
 def _lines() -> TypeAdapter[Event]:
-    """Of which kind a line is, is looked up before its other fields are read."""
+    """A discriminated union: `kind` selects the type before the other fields are validated."""
     any_kind: Any = Annotated[reduce(or_, KINDS.values()), Field(discriminator="kind")]
     return TypeAdapter(any_kind)
 
 
 def first_of(kind: type[E], of_rank: Iterable[Event]) -> E | None:
-    """The first event of one kind."""
+    """Returns the first event of a kind, or None."""
     return next((event for event in of_rank if isinstance(event, kind)), None)

@@ -1,4 +1,4 @@
-"""Events: what each rank measured, a declared type per kind; those of ceilings and usage are in machine_events."""
+"""Events: what each rank measured, one declared type per kind; ceilings and usage are in machine_events."""
 
 from typing import Any, ClassVar, Literal, TypedDict
 
@@ -6,13 +6,13 @@ from pydantic import BaseModel, ConfigDict, FiniteFloat
 
 
 class Part(BaseModel):
-    """Some fields of an event. Those with a default were not written by every version, or not in every mode."""
+    """A group of event fields; those with a default are missing in some versions or modes."""
 
     model_config = ConfigDict(strict=True, frozen=True, extra="forbid", protected_namespaces=())
 
 
 class Event(Part):
-    """One line of a file of events; the log adds the clocks when it is written."""
+    """One line of an event file; the log adds the clocks on writing."""
 
     kind: str
     wall_s: FiniteFloat = 0.0  # Unix time
@@ -20,12 +20,12 @@ class Event(Part):
     OF_LINE: ClassVar = frozenset({"kind", "wall_s", "monotonic_s"})
 
     def facts(self) -> dict[str, Any]:
-        """What stands in the event beside its kind and the clocks: plain values, without fields that nobody set."""
+        """Returns all fields that were set, except kind and clocks, as plain values."""
         return self.model_dump(exclude=set(self.OF_LINE), exclude_unset=True)
 
 
 class Affinity(Part):
-    """Where a rank was to run, and where it runs."""
+    """Requested and actual cores and threads of a rank."""
 
     cores_asked: str
     cores_allowed: str
@@ -35,7 +35,7 @@ class Affinity(Part):
 
 
 class RankStarted(Event):
-    """The process is up: host, pid, cores, threads, software."""
+    """The process has started: host, pid, cores, threads, software."""
 
     kind: Literal["rank_started"] = "rank_started"
     affinity: Affinity
@@ -45,19 +45,19 @@ class RankStarted(Event):
     device: str | None = None
     device_uuid: str | None = None
     environment: dict[str, str] | None = None
-    allocator: str | None = None  # that was really loaded
-    software: dict[str, str] = {}  # the engine's: versions, and what it chose on this device
-    torch: str | None = None  # of earlier versions
+    allocator: str | None = None  # actually loaded
+    software: dict[str, str] = {}  # of the engine: versions and choices on this device
+    torch: str | None = None  # written by earlier versions
     torch_isa: str | None = None
 
     def of_software(self) -> dict[str, Any]:
-        """What the rank itself said of the software and the device that it ran with."""
+        """Returns software, device and environment as reported by the rank."""
         engine: dict[str, str | None] = {"torch": self.torch, "torch_isa": self.torch_isa, **self.software}
         return {**engine, "device": self.device, "environment": self.environment, "allocator": self.allocator}
 
 
 class StagingStart(Event):
-    """Copying of the member's samples to the node's own storage begins (MLPerf HPC's staging_start)."""
+    """Staging of the member's samples to node-local storage begins (MLPerf HPC's staging_start)."""
 
     kind: Literal["staging_start"] = "staging_start"
     samples: int | None = None
@@ -66,7 +66,7 @@ class StagingStart(Event):
 
 
 class StagingStop(Event):
-    """The samples are there: how many, bytes, time, copied now or found (MLPerf HPC's staging_stop)."""
+    """Staging is complete: samples, bytes, time, copied or reused (MLPerf HPC's staging_stop)."""
 
     kind: Literal["staging_stop"] = "staging_stop"
     samples: int
@@ -74,23 +74,23 @@ class StagingStop(Event):
     bytes: int
     staging_s: FiniteFloat
     reused: bool
-    replaced: str | None = None  # what was wrong with the pack before
+    replaced: str | None = None  # what was wrong with the previous pack
     folder: str | None = None
 
 
 class DataReady(Event):
-    """The dataset is open: its name, the bootstrap's draws, the fingerprint."""
+    """The dataset is open: name, number of bootstrap draws, fingerprint."""
 
     kind: Literal["data_ready"] = "data_ready"
     draws: int
     fingerprint: str
     dataset: str | None = None
     synthetic: bool = False
-    kept: str | None = None  # where training finds its samples
+    kept: str | None = None  # where training reads its samples from
 
 
 class OperatorFlops(Part):
-    """FLOPs of a detector's proposal, in all and by operator."""
+    """FLOPs of a detector's proposal, total and by operator."""
 
     training: FiniteFloat
     operators: dict[str, FiniteFloat] = {}
@@ -106,12 +106,12 @@ class SampleFlops(OperatorFlops):
     per_proposal: OperatorFlops | None = None
 
     def training_with(self, proposals: float) -> float:
-        """FLOPs of a sample's training with so many proposals, which cost nothing in models that make none."""
+        """Returns the training FLOPs of a sample with this many proposals (no cost in models without any)."""
         return self.training + (proposals * self.per_proposal.training if self.per_proposal else 0.0)
 
 
 class LayerCost(Part):
-    """What one layer costs per sample."""
+    """Cost of one layer per sample."""
 
     layer: str
     kind: str
@@ -138,7 +138,7 @@ class ModelReady(Event):
 
 
 class EngineReady(Event):
-    """Which options of the training engine are on, and what the arithmetic really is."""
+    """Active options of the training engine, and the arithmetic actually used."""
 
     kind: Literal["engine_ready"] = "engine_ready"
     synthetic: bool | None = None
@@ -161,30 +161,30 @@ class EngineReady(Event):
     replicas: int | None = None
     stages: int | None = None
     global_batch: int | None = None
-    further: dict[str, str | bool | int | FiniteFloat | None] = {}  # what only this engine has
+    further: dict[str, str | bool | int | FiniteFloat | None] = {}  # engine-specific
 
     def options(self) -> dict[str, Any]:
-        """All of it by name, as it stands in the Result."""
+        """Returns all options by name, as in the Result."""
         return {**{name: value for name, value in self.facts().items() if name != "further"}, **self.further}
 
 
 class StartWait(Event):
-    """The rank is set up and waits at the start barrier for the other members."""
+    """The rank is set up and waits for the other members at the start barrier."""
 
     kind: Literal["start_wait"] = "start_wait"
 
 
 class CheckpointDamaged(Event):
-    """A checkpoint of an earlier attempt is damaged on some ranks, so the one before it is tried."""
+    """A checkpoint of an earlier attempt is damaged on some ranks; the previous one is tried."""
 
     kind: Literal["checkpoint_damaged"] = "checkpoint_damaged"
     checkpoint: str
     ranks: list[int] | None = None
-    reason: str | None = None  # None on ranks whose own part is whole
+    reason: str | None = None  # None on ranks whose file is intact
 
 
 class Resumed(Event):
-    """Training goes on from a checkpoint of an earlier attempt."""
+    """Training resumes from a checkpoint of an earlier attempt."""
 
     kind: Literal["resumed"] = "resumed"
     checkpoint: str
@@ -208,7 +208,7 @@ class EpochStart(Event):
 
 
 class Steps(Event):
-    """A block of steps: durations, waits for data, losses (None where one is not finite), learning rates."""
+    """A block of steps: durations, data waits, losses (None if not finite), learning rates."""
 
     kind: Literal["steps"] = "steps"
     first_step: int
@@ -220,7 +220,7 @@ class Steps(Event):
 
 
 class EpochStop(Event):
-    """An epoch ended: samples, time, time spent in the harness, and what its parallel mode measured."""
+    """An epoch ended: samples, time, harness overhead, and figures of the parallel mode."""
 
     kind: Literal["epoch_stop"] = "epoch_stop"
     epoch: int
@@ -231,7 +231,7 @@ class EpochStop(Event):
     sent_bytes: int | None = None
     sent_intra_node_bytes: int | None = None
     sent_inter_node_bytes: int | None = None
-    sent_reason: str | None = None  # why bytes are not seen
+    sent_reason: str | None = None  # why bytes are not counted
     waited_s: FiniteFloat | None = None  # for other workers
     waited_reason: str | None = None
     busy_s: FiniteFloat | None = None
@@ -244,7 +244,7 @@ class EpochStop(Event):
 
 
 class EpochFacts(TypedDict, total=False):
-    """What tasks, communicators and parallel modes may say of an epoch; each is a field of EpochStop."""
+    """Figures that tasks, communicators and parallel modes may report per epoch; each is a field of EpochStop."""
 
     sent_bytes: int | None
     sent_intra_node_bytes: int | None
@@ -286,7 +286,7 @@ class RunStop(Event):
 
 
 class Failed(Event):
-    """The rank ends with an error: message and traceback."""
+    """The rank failed: message and traceback."""
 
     kind: Literal["failed"] = "failed"
     error: str
@@ -295,6 +295,6 @@ class Failed(Event):
 
 
 class Finished(Event):
-    """The rank ends well."""
+    """The rank completed."""
 
     kind: Literal["finished"] = "finished"

@@ -12,7 +12,7 @@ STOPPED = 128 + signal.SIGTERM
 
 
 def explain_exit(code: int) -> str:
-    """What an exit code of a rank means, in words; negative codes are signals, as Python's subprocess has them."""
+    """Describes a rank's exit code; negative codes are signals, as in Python's subprocess."""
     if code == DISK_FULL:
         return "no space left where the run is stored; free some space or choose another --runs-dir"
     if code == STOPPED:
@@ -24,23 +24,23 @@ def explain_exit(code: int) -> str:
     return f"ended with exit code {code}"
 
 
-# What a rank says when its peer has gone, or when it was asked to end because of that: never the cause itself.
+# Errors of ranks that lost a peer or were terminated because of one: never the root cause.
 LOST_PEER = ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "NCCL", "Gloo", "gloo")
 ASKED_TO_END = "stopped by SIGTERM"
 
 
 def failure_of(attempt: AttemptFolder, rank: int) -> Failed | None:
-    """The event with which a rank failed; None if it has left none."""
+    """Returns a rank's Failed event, or None."""
     return first_of(Failed, read_events(attempt.rank_events(rank))[0])
 
 
 def is_cause(failure: Failed) -> bool:
-    """Whether a rank failed of its own, and not because of a peer."""
-    return not any(word in failure.error for word in (*LOST_PEER, ASKED_TO_END))
+    """Whether a failure is a root cause and not a consequence of a failed peer."""
+    return not any(symptom in failure.error for symptom in (*LOST_PEER, ASKED_TO_END))
 
 
 def first_error(attempt: AttemptFolder, num_ranks: int) -> str | None:
-    """One line: the error of the rank that failed first, where no exit codes are known; None: no rank had one."""
+    """Returns the error of the rank that failed first as one line, or None; for use without exit codes."""
     failures = {rank: event for rank in range(num_ranks) if (event := failure_of(attempt, rank))}
     if not failures:
         return None

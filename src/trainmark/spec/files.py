@@ -1,4 +1,4 @@
-"""Writing files so that a reader, or a crash, never sees half of one, and saying what is wrong with damaged ones."""
+"""Atomic file writes, and one-line descriptions of damaged files."""
 
 import json
 import os
@@ -9,19 +9,19 @@ from typing import IO, Any
 
 
 def write_atomically(path: Path, write: Callable[[IO[bytes]], object]) -> None:
-    """`path` holds either its old content or all of the new, even after a power loss."""
+    """Replaces the content of `path` atomically, even across a power loss."""
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     except OSError as error:
-        error.filename = str(path)  # the name that the caller gave
+        error.filename = str(path)  # not the temporary name
         raise
     try:
         with os.fdopen(descriptor, "wb") as file:
             write(file)
             file.flush()
             os.fsync(file.fileno())
-        # mkstemp makes files for their owner alone; group and others get what the umask allows.
+        # mkstemp creates files with mode 0600; apply the umask instead.
         umask = os.umask(0)
         os.umask(umask)
         Path(temporary).chmod(0o666 & ~umask)
@@ -32,27 +32,27 @@ def write_atomically(path: Path, write: Callable[[IO[bytes]], object]) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """`path` holds `text`."""
+    """Writes `text` to `path` atomically."""
     write_atomically(path, lambda file: file.write(text.encode("utf-8")))
 
 
 def write_json(path: Path, data: Any) -> None:
-    """`path` holds `data` as indented JSON; NaN and infinity are refused, they are not JSON."""
+    """Writes `data` to `path` as indented JSON; raises on NaN and infinity, which are not JSON."""
     write_text(path, as_json(data))
 
 
 def as_json(data: Any) -> str:
-    """The text that `write_json` writes."""
+    """Returns the text that `write_json` writes."""
     return json.dumps(data, indent=2, allow_nan=False) + "\n"
 
 
 def read_json(path: Path) -> Any:
-    """What `write_json` wrote."""
+    """Reads what `write_json` wrote."""
     return json.loads(path.read_text(encoding="utf-8"))
 
 
 def read_record(path: Path, name: str, fields: Mapping[str, type]) -> tuple[dict[str, Any] | None, str | None]:
-    """The object in a JSON file, and in words that call it `name` what is wrong with it; it must have these fields."""
+    """Returns the object in a JSON file and what is wrong with it, if anything; it must have these fields."""
     try:
         record = read_json(path)
     except FileNotFoundError:
@@ -66,8 +66,8 @@ def read_record(path: Path, name: str, fields: Mapping[str, type]) -> tuple[dict
 
 
 def one_line(error: BaseException) -> str:
-    """An error in one line, without the path, which the reader knows."""
+    """Returns the error on one line, without the path."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror.lower()
-    words = str(error).strip().split("\n")[0]
-    return f"{type(error).__name__}: {words}" if words else type(error).__name__
+    message = str(error).strip().split("\n")[0]
+    return f"{type(error).__name__}: {message}" if message else type(error).__name__

@@ -1,4 +1,4 @@
-"""JobRecord: all that the ranks of one member need to know, in a file of their own."""
+"""JobRecord: everything the ranks of one member need, stored in job.json."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from pathlib import Path
 from trainmark.spec.config import RunConfig
 from trainmark.spec.config_file import read_site
 from trainmark.spec.files import as_json, read_json
-from trainmark.spec.member_state import Standing, recorded_standing
+from trainmark.spec.member_state import MemberStatus, recorded_status
 from trainmark.spec.plan import Job, Plan, job_as_json, job_from_json
 from trainmark.spec.run_folder import AttemptFolder, Places, RunFolder
 from trainmark.spec.site import NodeGroup, Site
@@ -16,54 +16,54 @@ from trainmark.spec.stored_run import read_data_dir
 
 @dataclass(frozen=True)
 class JobRecord:
-    """A member's job, the run's configuration, the site it was planned on, the run's folder and that of its data."""
+    """A member's job with the run's configuration, site, folder and data folder."""
 
     folder: RunFolder
     config: RunConfig
     site: Site
     job: Job
-    data_dir: Path | None = None  # if it is not in the runs' folder
+    data_dir: Path | None = None  # if outside the runs folder
 
     @property
     def places(self) -> Places:
-        """Where the run is, and where data are made."""
+        """The runs folder and the folder of generated data."""
         return Places.of(self.folder.path.parent, self.data_dir)
 
     @property
     def key(self) -> tuple[RunFolder, int]:
-        """Tells jobs of several runs apart: members of different runs have the same numbers."""
+        """Identifies the job among those of several runs, whose member numbers overlap."""
         return self.folder, self.job.member
 
     @property
     def group(self) -> NodeGroup:
-        """The nodes among which the member's are; a member is within one group."""
+        """The node group of the member; a member never spans groups."""
         return self.site.group_of(self.job.ranks[0].node)
 
     def new_attempt(self) -> tuple[int, AttemptFolder]:
-        """The number and the folder of the next try at the member."""
+        """Creates the folder of the next attempt; returns its number and folder."""
         number = self.folder.num_attempts(self.job.member) + 1
         attempt = self.folder.attempt(self.job.member, number)
         attempt.path.mkdir(parents=True)
         return number, attempt
 
-    def recorded(self) -> Standing | None:
-        """Where the member stands by the records of its newest try; None: it has left none yet."""
-        return recorded_standing(self.folder, self.job.member, self.folder.num_attempts(self.job.member))
+    def recorded(self) -> MemberStatus | None:
+        """Returns the member's status according to the records of its newest attempt; None without records."""
+        return recorded_status(self.folder, self.job.member, self.folder.num_attempts(self.job.member))
 
     def is_missing(self) -> bool:
-        """Whether the newest try has left no completion record."""
+        """Whether the newest attempt has no completion record."""
         recorded = self.recorded()
         return recorded is None or recorded.is_missing
 
 
 def job_records(folder: RunFolder, config: RunConfig, plan: Plan, site: Site) -> list[JobRecord]:
-    """The jobs of all members of a run."""
+    """Returns the jobs of all members of a run."""
     data_dir = read_data_dir(folder)
     return [JobRecord(folder, config, site, job, data_dir) for job in plan.jobs]
 
 
 def write_jobs(records: list[JobRecord], script: Callable[[JobRecord], str]) -> None:
-    """job.json and job.sh of each member. Plain writes: members have not started, and what is cut is written again."""
+    """Writes job.json and job.sh of each member; not atomic, as nothing reads them before the members start."""
     if not records:
         return
     config, site = (as_json(part.model_dump(exclude_none=True)) for part in (records[0].config, records[0].site))
@@ -78,11 +78,11 @@ def write_jobs(records: list[JobRecord], script: Callable[[JobRecord], str]) -> 
 
 
 def read_job_record(path: Path) -> JobRecord:
-    """The record of a job.json; its path gives the run's folder: <run>/jobs/<member>/job.json."""
+    """Reads a job.json; its path implies the run folder: <run>/jobs/<member>/job.json."""
     data = read_json(path)
     folder = RunFolder(path.resolve().parents[2])
     config = RunConfig.model_validate(data["config"])
-    # Earlier versions kept the site in site.toml alone.
+    # Earlier versions stored the site in site.toml only.
     site = Site.model_validate(data["site"]) if "site" in data else read_site(folder.site)
     data_dir = data.get("data_dir")
     return JobRecord(folder, config, site, job_from_json(data["job"]), Path(data_dir) if data_dir else None)

@@ -1,4 +1,4 @@
-"""ParallelLayout: how a member's workers share its model and its data, and what that makes the global batch."""
+"""ParallelLayout: how a member's workers divide model and data, and the resulting global batch."""
 
 from typing import NamedTuple
 
@@ -14,25 +14,25 @@ class ParallelLayout(NamedTuple):
     stages: int
 
     def replica_of(self, rank: int) -> int:
-        """Which copy of the model a rank works on, and so which samples it sees."""
+        """Returns the replica of a rank, which determines its samples."""
         return rank // self.stages
 
     def stage_of(self, rank: int) -> int:
-        """Which part of the model's layers a rank holds."""
+        """Returns the pipeline stage of a rank."""
         return rank % self.stages
 
 
 def layout_of(train: TrainConfig, workers: int) -> ParallelLayout:
-    """All workers are replicas, unless the parallel mode splits the model: then `stages` of them share one copy."""
+    """Returns the layout: one replica per worker, or per `stages` workers if the parallel mode splits the model."""
     stages = (train.stages or workers) if train.parallel in SPLITTING else 1
     return ParallelLayout(workers // stages, stages)
 
 
 def samples_per_replica(train: TrainConfig) -> int:
-    """Samples that one copy of the model sees in one step."""
+    """Returns the samples per replica and step."""
     return train.batch_size * train.accumulation
 
 
 def global_batch(train: TrainConfig, workers: int) -> int:
-    """Samples of one step of a member: batch × accumulated passes × copies of the model."""
+    """Returns the samples per step of a member: batch size × accumulation × replicas."""
     return samples_per_replica(train) * layout_of(train, workers).replicas

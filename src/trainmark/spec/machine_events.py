@@ -1,4 +1,4 @@
-"""Events of what the machine can do and what of it was used: ceilings, memory, the utilisation of nodes over time."""
+"""Machine events: ceilings, memory, and utilisation of nodes over time."""
 
 from typing import Literal
 
@@ -8,13 +8,13 @@ from trainmark.spec.events import Event, Part
 
 
 class CeilingStart(Event):
-    """Measuring of the ceiling begins."""
+    """The ceiling measurement begins."""
 
     kind: Literal["ceiling_start"] = "ceiling_start"
 
 
 class KernelSpeed(Part):
-    """What one kernel reached at best, and in the median of its calls."""
+    """Best and median throughput of one kernel."""
 
     flops: FiniteFloat
     median_flops: FiniteFloat
@@ -22,7 +22,7 @@ class KernelSpeed(Part):
 
 
 class CeilingRound(Part):
-    """One round of a ceiling measurement; others_s is None where load was not watched."""
+    """One round of a ceiling measurement; others_s is None if load was not monitored."""
 
     flops: FiniteFloat
     over_s: FiniteFloat
@@ -30,7 +30,7 @@ class CeilingRound(Part):
 
 
 class Ceiling(Event):
-    """What this rank's cores can do, before or after training: FLOP/s of each kernel, load by others."""
+    """Peak throughput of this rank's cores before or after training: FLOP/s per kernel, load by other processes."""
 
     kind: Literal["ceiling"] = "ceiling"
     flops: FiniteFloat
@@ -51,7 +51,7 @@ class Ceiling(Event):
 
 
 class Memory(Event):
-    """The peak of the rank's memory."""
+    """Peak memory of the rank."""
 
     kind: Literal["memory"] = "memory"
     resident_bytes: int
@@ -59,7 +59,7 @@ class Memory(Event):
 
 
 class UsageStart(Event):
-    """Sampling of a node's utilisation begins: what is watched there, and what cannot be."""
+    """Utilisation sampling of a node begins: what is sampled, and what is unavailable."""
 
     kind: Literal["usage_start"] = "usage_start"
     cores: str
@@ -69,11 +69,11 @@ class UsageStart(Event):
     ranks: list[int] | None = None
     period_s: FiniteFloat | None = None
     pids: list[int] | None = None
-    unavailable: dict[str, str] = Field(default_factory=dict)  # reasons for what cannot be sampled
+    unavailable: dict[str, str] = Field(default_factory=dict)  # source → reason
 
 
 class CpuUse(Part):
-    """Shares of cores' time."""
+    """Fractions of the cores' time."""
 
     user: FiniteFloat
     system: FiniteFloat
@@ -82,12 +82,12 @@ class CpuUse(Part):
 
     @property
     def busy(self) -> float:
-        """The share in which they computed, for whomever."""
+        """Fraction of busy time, of all processes."""
         return self.user + self.system
 
 
 class ProcessUse(Part):
-    """What the ranks on a node and all that they started used."""
+    """Resources used by the ranks of a node and their child processes."""
 
     cpu_s: FiniteFloat
     resident_bytes: int | None = None
@@ -95,14 +95,14 @@ class ProcessUse(Part):
 
 
 class MovedBytes(Part):
-    """Bytes through one network interface."""
+    """Bytes transferred by one network interface."""
 
     received: int
     sent: int
 
 
 class AcceleratorUse(Part):
-    """What one accelerator did."""
+    """Utilisation, memory and power of one accelerator."""
 
     utilisation: FiniteFloat
     memory_bytes: int
@@ -110,7 +110,7 @@ class AcceleratorUse(Part):
 
 
 class Usage(Event):
-    """What a member used of a node since the sample before: cores, memory, network, accelerators."""
+    """A member's use of a node since the previous sample: cores, memory, network, accelerators."""
 
     kind: Literal["usage"] = "usage"
     over_s: FiniteFloat

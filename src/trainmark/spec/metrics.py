@@ -1,4 +1,4 @@
-"""MetricRow: what a metric is, what it needs and builds on, how it is computed and where it is shown."""
+"""MetricRow: definition, inputs, computation and presentation of a metric."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,15 +8,15 @@ from trainmark.spec.errors import UnknownNameError
 from trainmark.spec.registries import METRICS
 from trainmark.spec.result import Better, Metric, unavailable
 
-# What a member must have left to count for a metric.
+# What a member must have recorded to be included in a metric.
 Needs = Literal[
     "steps", "epochs", "finished members", "evaluations", "predictions", "epochs and predictions", "the end"
 ]
-SAMPLES_REF = "events/"  # where raw samples are, in the run's folder
+SAMPLES_REF = "events/"  # raw samples, relative to the run folder
 
 
 class Figure(NamedTuple):
-    """What a metric's computation gives where there is something to measure."""
+    """The result of a metric's computation."""
 
     value: float
     ci95: tuple[float, float] | None = None
@@ -27,14 +27,14 @@ class Figure(NamedTuple):
 
 
 class Column(NamedTuple):
-    """A column in the table of many Results: its heading, and how a value is shown in it."""
+    """A column in the table of Results: heading and value format."""
 
     heading: str
     show: Callable[[float], str]
 
 
 def plain_note(metric: Metric) -> str:
-    """What a metric's detail notes, or the convention that it counts by."""
+    """Returns the note in a metric's detail, or its FLOP convention."""
     if metric.detail and "note" in metric.detail:
         return str(metric.detail["note"])
     return f"{metric.convention} convention" if metric.convention else ""
@@ -42,7 +42,7 @@ def plain_note(metric: Metric) -> str:
 
 @dataclass(frozen=True)
 class MetricRow:
-    """One metric. `compute` takes what was measured and the metrics it builds on, and gives a figure or a reason."""
+    """One metric. `compute` takes the measurements and the metrics it builds on; returns a figure or a reason."""
 
     name: str
     unit: str
@@ -54,16 +54,16 @@ class MetricRow:
     builds_on: tuple[str, ...] = ()
     status: Literal["measured", "derived"] = "measured"
     keeps_samples: bool = True  # in the events
-    # Where it is shown, beside the page of a report, which has them all.
-    only_if_there: bool = False  # left out of the table of a run that has no such thing
+    # Presentation; the report page always shows all metrics.
+    hide_if_unavailable: bool = False  # in the table of a run
     is_headline: bool = False
     note: Callable[[Metric], str] = plain_note
-    of_each_member: bool = False
+    per_member: bool = False
     member_heading: str | None = None  # in tables of members
     results_column: Column | None = None
 
     def as_metric(self, found: Figure | str) -> Metric:
-        """The figure with its unit and direction; a reason makes it unavailable."""
+        """Returns the figure as a Metric; a reason makes it unavailable."""
         if isinstance(found, str):
             return unavailable(self.unit, self.better, found)
         return Metric(
@@ -76,9 +76,9 @@ class MetricRow:
 
 
 def metric_rows() -> dict[str, MetricRow]:
-    """The rows of all metrics in the order in which they are shown; those of plug-ins that cannot be loaded are not."""
+    """Returns all metrics in display order, without plug-ins that fail to load."""
     rows: dict[str, MetricRow] = {}
-    for name in METRICS.as_written():
+    for name in METRICS.in_listed_order():
         try:
             rows[name] = METRICS.load(name)
         except UnknownNameError:

@@ -1,4 +1,4 @@
-"""ModelCard: what planning must know of a model, as plain data that no framework is loaded for."""
+"""ModelCard: what planning needs to know about a model, as plain data readable without a framework."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,15 +9,15 @@ from trainmark.spec.errors import ConfigError, PlanError
 from trainmark.spec.registry import load_attribute
 from trainmark.spec.units import show_shape
 
-# oneDNN issue 6035: the weight gradient of a strided 1×1 convolution in channels-last is written past its buffer below
-# one block of input channels (8 floats with AVX2, 16 with AVX-512). Results must not depend on the CPU, so the larger
-# block holds for all of them.
+# oneDNN issue 6035: the weight gradient of a strided 1×1 convolution in channels-last overruns its buffer below one
+# block of input channels (8 floats with AVX2, 16 with AVX-512). Results must not depend on the CPU, so the larger
+# block applies everywhere.
 BLOCK_CHANNELS = 16
 
 
 @dataclass(frozen=True)
 class ModelCard:
-    """A model as it is chosen, checked and counted; each engine that can train it has a builder of its own."""
+    """A model as selected, checked and counted, with one builder per engine that can train it."""
 
     name: str
     description: str  # one line, for `trainmark list models`
@@ -25,25 +25,26 @@ class ModelCard:
     builders: Mapping[str, str]  # engine → "module:attribute" of a function that takes the settings
     task: str = "classification"
     settings: Mapping[str, Setting] = field(default_factory=dict)  # name → default
-    allowed: Mapping[str, tuple[Setting, ...]] = field(default_factory=dict)  # of settings with no other values
+    allowed: Mapping[str, tuple[Setting, ...]] = field(default_factory=dict)  # setting → its only valid values
     num_layers: int | None = None  # top-level layers with weights; None: it cannot be split by layers
     smallest_side: int = 1  # of an image
-    has_fixed_shapes: bool = True  # False: shapes inside depend on the data
-    blocked_layout: bool = False  # all operators work in oneDNN's layout, in which CPUs then train it by default
-    strided_1x1_input: str | None = None  # the setting that is the input channels of the narrowest such convolution
+    has_fixed_shapes: bool = True  # False: internal shapes depend on the data
+    blocked_layout: bool = False  # all operators support oneDNN's blocked layout, the default on CPUs then
+    strided_1x1_input: str | None = None  # setting with the input channels of the narrowest strided 1×1 convolution
 
     def build(self, engine: str, settings: Mapping[str, Setting]) -> Any:
-        """The model itself, as the engine's builder makes it; raises if the engine has none."""
+        """Builds the model with the engine's builder; raises if there is none."""
         if engine not in self.builders:
             raise PlanError(
-                f"The engine '{engine}' cannot build {self.name}, only {', '.join(self.builders) or 'none'} can. "
+                f"The engine '{engine}' has no builder for {self.name}; available: "
+                f"{', '.join(self.builders) or 'none'}. "
                 "Choose another model, or another engine."
             )
         builder = load_attribute(self.builders[engine], f"{engine} builder of '{self.name}'")
         return builder(**settings)
 
     def value_of(self, setting: str, settings: Mapping[str, Setting]) -> Setting | None:
-        """The chosen value of a setting, else its default; None where the model has no such setting."""
+        """Returns the chosen value of a setting, else its default; None if the model has no such setting."""
         return settings.get(setting, self.settings.get(setting))
 
     def is_too_small(self, shape: Sequence[int]) -> bool:
@@ -51,26 +52,26 @@ class ModelCard:
         return len(shape) == 3 and min(shape[1:]) < self.smallest_side
 
     def narrow_channels(self, settings: Mapping[str, Setting]) -> int | None:
-        """The input channels of the narrowest strided 1×1 convolution if they are fewer than a block, else None."""
+        """Returns the input channels of the narrowest strided 1×1 convolution if below one block, else None."""
         if self.strided_1x1_input is None:
             return None
         channels = self.value_of(self.strided_1x1_input, settings)
         return channels if isinstance(channels, int) and channels < BLOCK_CHANNELS else None
 
     def parse_input(self, text: str) -> tuple[int, ...]:
-        """(3, 224, 224) for `3x224x224`; raises if the model cannot take as many numbers or so small an image."""
+        """Parses `3x224x224`; raises if the model does not support the number of dimensions or the image size."""
         parts = text.lower().replace("×", "x").split("x")
         if not all(part.strip().isdecimal() and int(part) > 0 for part in parts):
-            raise ConfigError(f"'{text}' is not an input shape. Write channels, height and width like this: 3x224x224.")
+            raise ConfigError(f"'{text}' is not an input shape. Give channels, height and width, such as 3x224x224.")
         shape = tuple(int(part) for part in parts)
         if len(shape) != len(self.input_shape):
             raise ConfigError(
-                f"An input of {self.name} needs {len(self.input_shape)} numbers, like {show_shape(self.input_shape)}, "
-                f"but {show_shape(shape)} has {len(shape)}. Choose another --input."
+                f"The input of {self.name} has {len(self.input_shape)} dimensions, such as "
+                f"{show_shape(self.input_shape)}, but {show_shape(shape)} has {len(shape)}. Choose another --input."
             )
         if self.is_too_small(shape):
             raise ConfigError(
-                f"The model '{self.name}' cannot take an input of {show_shape(shape)}: it needs images of at least "
+                f"The model '{self.name}' does not support {show_shape(shape)}: it needs images of at least "
                 f"{self.smallest_side} × {self.smallest_side}. Choose another --input."
             )
         return shape

@@ -1,4 +1,4 @@
-"""Plan: what follows from a RunConfig on a Site: which member's which rank runs on which cores of which node."""
+"""Plan: the mapping of members and ranks to nodes and cores that follows from a RunConfig and a Site."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -7,7 +7,7 @@ from trainmark.spec.units import counted, parse_cores, show_cores
 
 
 class Rank(NamedTuple):
-    """One worker of a member and its place."""
+    """One worker of a member and its placement."""
 
     rank: int
     node: str
@@ -30,13 +30,13 @@ class Job(NamedTuple):
 
     @property
     def is_first_of_lane(self) -> bool:
-        """Whether no member was planned before this one on the same slots."""
+        """Whether this is the first member on its slots."""
         return self.member == self.lane
 
 
 @dataclass(frozen=True)
 class Plan:
-    """All jobs of a run. `lanes` members train at the same time."""
+    """All jobs of a run; `lanes` members train concurrently."""
 
     members: int
     workers_per_member: int
@@ -44,33 +44,33 @@ class Plan:
     site: str
     lanes: int
     slots: int  # of the site
-    cores: int | None  # of these slots; older run folders do not have them
-    idle_slots: int  # whose cores no worker has
+    cores: int | None  # of these slots; missing in older run folders
+    idle_slots: int  # without a worker
     jobs: tuple[Job, ...]
 
     @property
     def waves(self) -> int:
-        """How many members a lane trains one after another."""
+        """Members that a lane trains one after another."""
         return -(-self.members // self.lanes)
 
     @property
     def first_jobs(self) -> tuple[Job, ...]:
-        """The first job of each lane: all places that the plan uses, each once."""
+        """The first job of each lane; together they cover all slots in use once."""
         return self.jobs[: self.lanes]
 
     @property
     def workers_at_a_time(self) -> int:
-        """Workers that train at the same time."""
+        """Workers that train concurrently."""
         return self.lanes * self.workers_per_member
 
     @property
     def cores_used(self) -> int:
-        """Cores that workers have; one that several workers share is counted once."""
+        """Cores assigned to workers; shared cores count once."""
         return len({(rank.node, core) for job in self.first_jobs for rank in job.ranks for core in rank.cores})
 
 
 def rank_as_json(rank: Rank) -> dict[str, Any]:
-    """A rank as it stands in plan.json and job.json."""
+    """Returns a rank as stored in plan.json and job.json."""
     return {
         "rank": rank.rank,
         "node": rank.node,
@@ -81,12 +81,12 @@ def rank_as_json(rank: Rank) -> dict[str, Any]:
 
 
 def job_as_json(job: Job) -> dict[str, Any]:
-    """A job as it stands in plan.json and job.json."""
+    """Returns a job as stored in plan.json and job.json."""
     return {"member": job.member, "lane": job.lane, "ranks": [rank_as_json(rank) for rank in job.ranks]}
 
 
 def job_from_json(data: dict[str, Any]) -> Job:
-    """The job that `job_as_json` wrote."""
+    """Reads what `job_as_json` returned."""
     ranks = tuple(
         Rank(r["rank"], r["node"], r["rank_of_node"], parse_cores(r["cores"]), r["accelerator"]) for r in data["ranks"]
     )
@@ -94,7 +94,7 @@ def job_from_json(data: dict[str, Any]) -> Job:
 
 
 def plan_figures(plan: Plan) -> dict[str, Any]:
-    """A plan by number: all that stands in plan.json beside the mapping."""
+    """Returns the figures of a plan: everything in plan.json except the mapping."""
     return {
         "members": plan.members,
         "workers_per_member": plan.workers_per_member,
@@ -110,12 +110,12 @@ def plan_figures(plan: Plan) -> dict[str, Any]:
 
 
 def plan_as_json(plan: Plan) -> dict[str, Any]:
-    """A plan as it stands in plan.json and, under `plan`, in result.json."""
+    """Returns a plan as stored in plan.json and, under `plan`, in result.json."""
     return {**plan_figures(plan), "mapping": [job_as_json(job) for job in plan.jobs]}
 
 
 def plan_from_json(data: dict[str, Any]) -> Plan:
-    """The plan that `plan_as_json` wrote."""
+    """Reads what `plan_as_json` returned."""
     return Plan(
         members=data["members"],
         workers_per_member=data["workers_per_member"],
@@ -136,13 +136,13 @@ def describe_scale(plan: Plan) -> str:
 
 
 def describe_slots(plan: Plan) -> str:
-    """`1 of 2 worker slots used, all 2 cores`; older run folders know nothing of cores."""
+    """`1 of 2 worker slots used, all 2 cores`; older run folders have no cores."""
     used = f"{plan.workers_at_a_time:,} of {counted(plan.slots, 'worker slot')} used"
     return f"{used}, {_cores(plan, plan.cores)}" if plan.cores else used
 
 
 def advise_on_idle(plan: Plan) -> str | None:
-    """What stays idle, and how to use it; None where nothing does."""
+    """Returns which slots stay idle and how to use them, or None."""
     if not plan.idle_slots:
         return None
     cores = f": workers have {_cores(plan, plan.cores)}" if plan.cores else ""

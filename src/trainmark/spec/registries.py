@@ -1,4 +1,4 @@
-"""Every part that a run can name, kind by kind: a line here makes it known, listed and conformance-tested."""
+"""Registries of all named parts; an entry here makes a part available, listed and conformance-tested."""
 
 from trainmark.spec.registry import Registry
 
@@ -31,7 +31,7 @@ MODELS = Registry(
         "faster-rcnn": "trainmark.workloads.models:FASTER_RCNN",
     },
     group="trainmark.models",
-    describe_themselves=True,
+    self_describing=True,
 )
 
 DATASETS = Registry(
@@ -202,7 +202,7 @@ METRICS = Registry(
         "harness_overhead_share": "trainmark.collect.metrics.speed:HARNESS_OVERHEAD",
     },
     group="trainmark.metrics",
-    describe_themselves=True,
+    self_describing=True,
 )
 
 KINDS = {

@@ -1,4 +1,4 @@
-"""Named parts, loaded only when used: a written dictionary of name → "module:attribute", extended by entry points."""
+"""Lazily loaded named parts: a dictionary of name → "module:attribute", extended by entry points."""
 
 import ast
 import difflib
@@ -13,42 +13,42 @@ from trainmark.spec.errors import UnknownNameError
 
 
 def newest_version(name: str, known: Iterable[str]) -> str | None:
-    """The newest of a name's versions: resnet50 is resnet50-v1.5. None where there are none."""
+    """Returns the newest version of a name (resnet50 → resnet50-v1.5), or None."""
     return max((each for each in known if each.startswith(f"{name}-v")), default=None)
 
 
-def closest(name: str, known: list[str]) -> str:
-    """A hint that names the nearest known name, or nothing when none is near."""
+def did_you_mean(name: str, known: list[str]) -> str:
+    """Returns a hint with the closest known name, or an empty string."""
     newest = newest_version(name, known)
     near = [newest] if newest else difflib.get_close_matches(name, known, n=1, cutoff=0.6)
     return f" Did you mean '{near[0]}'?" if near else ""
 
 
 def load_attribute(target: str, what: str) -> Any:
-    """What a "module:attribute" names; the error that it cannot be loaded says `what` it is."""
+    """Loads a "module:attribute"; `what` names it in the error if that fails."""
     module_name, _, attribute = target.partition(":")
     try:
         return getattr(importlib.import_module(module_name), attribute)
     except (ImportError, AttributeError) as error:
         raise UnknownNameError(
             f"The {what} points at {target}, which cannot be loaded: {error}. "
-            "Check that the package that provides it is installed whole."
+            "Check the installation of the package that provides it."
         ) from error
 
 
 class Registry(Mapping[str, str]):
-    """The parts of one kind. `registry[name]` is where a part lives; `load(name)` is the part itself."""
+    """The parts of one kind: `registry[name]` is a part's "module:attribute", `load(name)` the part itself."""
 
-    def __init__(self, kind: str, own: dict[str, str], group: str, *, describe_themselves: bool = False) -> None:
+    def __init__(self, kind: str, own: dict[str, str], group: str, *, self_describing: bool = False) -> None:
         self.kind = kind
         self.group = group
         self._own = own
-        self._describe_themselves = describe_themselves  # parts are records that load without a framework
+        self._describe_themselves = self_describing  # parts are records that load without a framework
         self._all: dict[str, str] | None = None
 
     def _entries(self) -> dict[str, str]:
         if self._all is None:
-            # Our own entries win: a plug-in adds parts, it never replaces what a published result was measured with.
+            # Built-in entries win: a plug-in must not replace what a published result was measured with.
             plugged = {point.name: point.value for point in entry_points(group=self.group)}
             self._all = plugged | self._own
         return self._all
@@ -58,7 +58,7 @@ class Registry(Mapping[str, str]):
         if name not in entries:
             known = sorted(entries)
             raise UnknownNameError(
-                f"There is no {self.kind} '{name}'.{closest(name, known)} Known: {', '.join(known)}."
+                f"There is no {self.kind} '{name}'.{did_you_mean(name, known)} Known: {', '.join(known)}."
             )
         return entries[name]
 
@@ -71,16 +71,16 @@ class Registry(Mapping[str, str]):
     def __len__(self) -> int:
         return len(self._entries())
 
-    def as_written(self) -> list[str]:
-        """The names in the order in which they are listed, those of plug-ins last."""
+    def in_listed_order(self) -> list[str]:
+        """Returns the names in registry order, plug-ins last."""
         return [*self._own, *(name for name in self if name not in self._own)]
 
     def load(self, name: str) -> Any:
-        """The part called `name`; a "module:attribute" is loaded as it stands, for a plug-in's own code."""
+        """Loads a part by name, or directly by a plug-in's "module:attribute"."""
         return load_attribute(name if ":" in name else self[name], f"{self.kind} '{name}'")
 
     def describe(self, name: str) -> str:
-        """One line about a part: its own description, or its docstring, read from source as loading may load torch."""
+        """Returns a part's description or docstring in one line, read from source, as importing may load torch."""
         if self._describe_themselves:
             return self._own_description(name)
         source = self._source(name)

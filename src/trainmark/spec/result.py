@@ -1,4 +1,4 @@
-"""Result: what one run measured, with units, intervals, raw samples' places and reasons for what is missing."""
+"""Result: the metrics of one run, with units, intervals, references to raw samples and reasons for missing values."""
 
 from typing import Annotated, Any, Literal
 
@@ -13,7 +13,7 @@ Better = Literal["higher", "lower", "neither"]
 
 
 class Metric(Section):
-    """One figure. It is either there with its value, or unavailable with its reason."""
+    """One figure: either a value, or unavailable with a reason."""
 
     value: float | None
     unit: str
@@ -37,7 +37,7 @@ class Metric(Section):
 
 
 class MemberResult(Section):
-    """What became of one member."""
+    """The outcome of one member."""
 
     member: int
     state: MemberState
@@ -57,9 +57,9 @@ def _as_plan(value: Any) -> Plan:
     try:
         return plan_from_json(value)
     except LookupError as error:
-        raise ValueError(f"lacks {error}") from None
+        raise ValueError(f"is missing {error}") from None
     except (TypeError, AttributeError):
-        raise ValueError("must be a plan, as plan.json holds one") from None
+        raise ValueError("must be a plan as in plan.json") from None
 
 
 StoredConfig = Annotated[RunConfig, PlainSerializer(lambda config: config.model_dump(exclude_none=True))]
@@ -93,5 +93,5 @@ class Result(Section):
 
 
 def unavailable(unit: str, better: Better, reason: str) -> Metric:
-    """A metric that could not be measured, and why."""
+    """Returns a metric without a value and the reason."""
     return Metric(value=None, unit=unit, better=better, status="unavailable", reason=reason)

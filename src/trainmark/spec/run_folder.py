@@ -1,4 +1,4 @@
-"""RunFolder: the path of each file of a run; the folder mirrors the flow."""
+"""RunFolder: the paths of all files of a run."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,24 +7,24 @@ from typing import Any, NamedTuple
 
 
 def member_name(member: int) -> str:
-    """The folder name of a member."""
+    """Returns the folder name of a member."""
     return f"{member:04d}"
 
 
-def is_named(run_id: str, name: str) -> bool:
-    """Whether a name fits a run's id: as its beginning, or as its beginning and its end (20261115-045355-efc0)."""
+def matches_id(run_id: str, name: str) -> bool:
+    """Whether a name is a prefix of a run id, or a prefix and its suffix (20261115-045355-efc0)."""
     first, _, last = name.rpartition("-")
     return run_id.startswith(name) or (bool(first) and run_id.startswith(first) and run_id.endswith(f"-{last}"))
 
 
 def _numbers_in(folder: Path) -> list[int]:
-    """The numbers of records such as 0001.json; other files are passed over."""
+    """Returns the numbers of records such as 0001.json; ignores other files."""
     stems = [path.stem for path in folder.glob("*.json")]
     return [int(stem) for stem in stems if stem.isascii() and stem.isdigit()]
 
 
 def _names_in(folder: Path) -> list[str]:
-    """Names of attempts; a run may have thousands of members without any, and this is asked at every look."""
+    """Returns the attempt folders; no glob, as this is polled for thousands of members."""
     try:
         return [path.name for path in folder.iterdir() if path.name.startswith("attempt-") and path.is_dir()]
     except (FileNotFoundError, NotADirectoryError):
@@ -33,7 +33,7 @@ def _names_in(folder: Path) -> list[str]:
 
 @dataclass(frozen=True)
 class CheckpointFolder:
-    """A member's training state at one step: a file per rank, and a mark that all of them are there."""
+    """A member's training state at one step: one file per rank, and a marker that all are complete."""
 
     path: Path
 
@@ -43,66 +43,66 @@ class CheckpointFolder:
         return int(self.path.name.removeprefix("checkpoint-"))
 
     def rank(self, rank: int) -> Path:
-        """What one rank needs to go on."""
+        """The training state of one rank."""
         of_earlier_versions = self.path / f"rank-{rank}.pt"
         return of_earlier_versions if of_earlier_versions.exists() else self.path / f"rank-{rank}.state"
 
     @property
     def complete(self) -> Path:
-        """Exists if and only if every rank's file was written to its end; holds their checksums."""
+        """Exists if and only if all ranks' files are complete; contains their checksums."""
         return self.path / "complete"
 
 
 @dataclass(frozen=True)
 class AttemptFolder:
-    """One try at training a member."""
+    """One attempt at training a member."""
 
     path: Path
     events: Path
 
     def rank_log(self, rank: int) -> Path:
-        """What a rank printed."""
+        """Output of a rank."""
         return self.path / f"rank-{rank}.log"
 
     @property
     def mpirun_log(self) -> Path:
-        """What mpirun printed, and ranks before they had a log of their own."""
+        """Output of mpirun, and of ranks before they open their own log."""
         return self.path / "mpirun.log"
 
     @property
     def job_log(self) -> Path:
-        """What a batch job's script printed: the site's setup, and srun or mpirun themselves."""
+        """Output of a batch job's script: the site's setup, srun and mpirun."""
         return self.path / "job.log"
 
     @property
     def failed(self) -> Path:
-        """Marks that a rank has failed, where the exit codes of single ranks are not seen."""
+        """Marker that a rank has failed, for launchers without per-rank exit codes."""
         return self.path / "failed"
 
     def rank_events(self, rank: int) -> Path:
-        """What a rank measured, one JSON object a line."""
+        """Events of a rank, one JSON object per line."""
         return self.events / f"rank-{rank}.jsonl"
 
     def usage(self, node: int) -> Path:
-        """What the member used of one of its nodes over time, one JSON object a line; its nodes count from 0."""
+        """Utilisation of one of the member's nodes (from 0) over time, one JSON object per line."""
         return self.events / f"usage-{node}.jsonl"
 
     def ready(self, rank: int) -> Path:
-        """Marks that a rank is set up and waits for the common start."""
+        """Marker that a rank waits at the start barrier."""
         return self.path / f"ready-{rank}"
 
     def staged(self, rank: int) -> Path:
-        """Says that the first rank of a node has staged the member's samples there, or why it could not."""
+        """Outcome of staging on a node, written by the node's first rank."""
         return self.path / f"staged-{rank}.json"
 
     @property
     def go(self) -> Path:
-        """Holds the wall-clock time at which all waiting ranks start."""
+        """The wall-clock time at which all waiting ranks start."""
         return self.path / "go"
 
     @property
     def rendezvous(self) -> Path:
-        """Where rank 0 says how to reach it."""
+        """The address of rank 0."""
         return self.path / "rendezvous.json"
 
     def checkpoint(self, step: int) -> CheckpointFolder:
@@ -110,44 +110,44 @@ class AttemptFolder:
         return CheckpointFolder(self.path / f"checkpoint-{step:09d}")
 
     def checkpoints(self) -> list[CheckpointFolder]:
-        """All of this attempt, whole or not, oldest first."""
+        """Returns all checkpoints of this attempt, complete or not, oldest first."""
         return [CheckpointFolder(path) for path in sorted(self.path.glob("checkpoint-*"))]
 
     @property
     def predictions(self) -> Path:
-        """The trained member's predictions of held-out and out-of-bag samples."""
+        """The member's predictions of held-out and out-of-bag samples."""
         return self.path / "predictions.npz"
 
     @property
     def done(self) -> Path:
-        """The completion record: exists if and only if the member was trained to the end."""
+        """The completion record: exists if and only if training completed."""
         return self.path / "done.json"
 
     @property
     def trained(self) -> Path:
-        """Marks that the member is trained, and holds until when it waits for members beside it to be so as well."""
+        """Marker that the member is trained, with the time until which it waits for concurrent members."""
         return self.path / "trained"
 
     @property
     def exit(self) -> Path:
-        """How the attempt ended, as the launcher saw it."""
+        """How the attempt ended, written by the launcher."""
         return self.path / "exit.json"
 
     @property
     def status(self) -> Path:
-        """The exit code of a job's ranks, as the job itself saw it."""
+        """The exit code of a job's ranks, written by the job."""
         return self.path / "status"
 
 
 class Places(NamedTuple):
-    """Where runs are stored, and where the data are that trainmark makes for them and keeps for later ones."""
+    """The runs folder, and the folder of generated datasets shared by all runs."""
 
     runs: Path
     data: Path
 
     @classmethod
     def of(cls, runs_dir: Path, data_dir: Path | None = None) -> "Places":
-        """Data are made in the runs' folder, unless another was chosen; that is the same wherever ranks work."""
+        """Returns the folders; data default to `data` in the runs folder, and a chosen folder is made absolute."""
         return cls(runs_dir, runs_dir / "data" if data_dir is None else data_dir.expanduser().resolve())
 
 
@@ -159,11 +159,11 @@ class RunFolder:
 
     @property
     def run_id(self) -> str:
-        """The run's id is its folder's name."""
+        """The name of the folder."""
         return self.path.name
 
     def name_of(self, path: Path) -> str:
-        """The name of a file of the run, as it reads from the run's folder."""
+        """Returns a path relative to the run folder."""
         return str(path.relative_to(self.path))
 
     @property
@@ -183,33 +183,34 @@ class RunFolder:
 
     @property
     def origin(self) -> Path:
-        """When, where and with which software the run was begun."""
+        """When, where and with which software the run was started."""
         return self.path / "origin.json"
 
     def identity(self) -> dict[str, Any]:
-        """What a record of a process or job keeps, so that it is not taken for that of a copy of this folder."""
+        """Returns the identity that records of processes and jobs carry, to detect copied folders."""
         return {"path": str(self.path), "inode": self.path.stat().st_ino}
 
     def is_owner_of(self, record: Mapping[str, Any]) -> bool:
-        """Whether a record with an identity was made in this folder; one without, of an earlier version, was.
+        """Whether a record was written in this folder and not in the original of a copy.
 
-        A moved folder keeps its inode, one that is mounted elsewhere too; a copy has another path and another inode.
+        A moved or remounted folder keeps its inode; a copy has another path and inode. Records of earlier versions
+        carry no identity and count as owned.
         """
         of = record.get("folder")
         return of is None or of["path"] == str(self.path) or of["inode"] == self.path.stat().st_ino
 
     def claim(self, number: int) -> Path:
-        """Which process works, or worked, on this run; claims count from 1, and the newest holds."""
+        """The process that works, or worked, on this run; claims count from 1, and the newest is valid."""
         return (
             self.path / "claims" / f"{number:04d}.json" if number else self.path / "launcher.json"
         )  # 0: of earlier versions
 
     def newest_claim(self) -> int:
-        """The number of the newest claim; 0 where there was none."""
+        """Returns the number of the newest claim; 0 if there is none."""
         return max(_numbers_in(self.path / "claims"), default=0)
 
     def reserve(self, what: str) -> Path:
-        """Space kept back so that the end of a run ("exit", "result") can still be written on a full disk."""
+        """Reserved space with which "exit" or "result" can still be written on a full disk."""
         return self.path / f".reserve-{what}"
 
     @property
@@ -223,16 +224,16 @@ class RunFolder:
         return self.path / "result.json"
 
     def earlier_result(self, number: int) -> Path:
-        """A Result that was stored before files of the run were damaged."""
+        """A Result stored before files of the run were damaged."""
         return self.path / f"result-{number}.json"
 
     def bootstrap_counts(self, member: int) -> Path:
-        """How often each training sample stands in a member's bootstrap."""
+        """The multiplicity of each training sample in a member's bootstrap sample."""
         return self.bootstrap / f"{member_name(member)}.npy"
 
     @property
     def bootstrap_audit(self) -> Path:
-        """What the sampler drew, member by member."""
+        """Statistics of each member's bootstrap sample."""
         return self.bootstrap / "audit.json"
 
     def job(self, member: int) -> Path:
@@ -240,36 +241,36 @@ class RunFolder:
         return self.path / "jobs" / member_name(member)
 
     def job_record(self, member: int) -> Path:
-        """What a member's ranks need to know."""
+        """The JobRecord of a member."""
         return self.job(member) / "job.json"
 
     def job_script(self, member: int) -> Path:
-        """The commands of a member's job, runnable by hand."""
+        """The commands of a member's job; can be run manually."""
         return self.job(member) / "job.sh"
 
     def submission_record(self, number: int) -> Path:
-        """Which tries were given to a scheduler together, and the number of their job."""
+        """The attempts in one submission to a scheduler, and its job id."""
         return self.path / "submissions" / f"{number:04d}.json"
 
     def submission_script(self, number: int) -> Path:
-        """What was given to the scheduler."""
+        """The submitted script."""
         return self.path / "submissions" / f"{number:04d}.sh"
 
     def submission_output(self, number: int) -> Path:
-        """Where what a submission's jobs print goes."""
+        """Output of a submission's jobs."""
         return self.path / "submissions" / f"{number:04d}.log"
 
     def submission_numbers(self) -> list[int]:
-        """All submissions of the run, oldest first."""
+        """Returns the numbers of all submissions, oldest first."""
         return sorted(_numbers_in(self.path / "submissions"))
 
     def attempt(self, member: int, attempt: int) -> AttemptFolder:
-        """The folder of one try at a member; attempts count from 1."""
+        """The folder of one attempt at a member; attempts count from 1."""
         name = f"attempt-{attempt}"
         return AttemptFolder(self.job(member) / name, self.path / "events" / member_name(member) / name)
 
     def num_attempts(self, member: int) -> int:
-        """The number of the newest try at a member; 0 where there was none."""
+        """Returns the number of the newest attempt at a member; 0 if there is none."""
         folders = (self.job(member), self.path / "events" / member_name(member))
         found = [name.removeprefix("attempt-") for folder in folders for name in _names_in(folder)]
         return max((int(number) for number in found if number.isascii() and number.isdigit()), default=0)

@@ -1,4 +1,4 @@
-"""Independent random streams from one seed: a member's stream does not depend on how many members there are."""
+"""Independent random streams from one seed; a member's stream does not depend on the ensemble size."""
 
 from enum import IntEnum
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 class Purpose(IntEnum):
-    """What a stream is for; the numbers are part of every published result and never change."""
+    """The purpose of a stream; the numbers affect every published result and must not change."""
 
     BOOTSTRAP = 0
     SHUFFLE = 1
@@ -17,10 +17,10 @@ class Purpose(IntEnum):
 
 
 def stream(seed: int, member: int, purpose: Purpose, *more: int) -> np.random.Generator:
-    """The random stream of one member for one purpose (and, say, one epoch)."""
+    """Returns the random stream of one member for one purpose (and, for example, one epoch)."""
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(member, int(purpose), *more)))
 
 
 def weights_seed(seed: int, member: int) -> int:
-    """The seed of a member's initial weights."""
+    """Returns the seed of a member's initial weights."""
     return int(stream(seed, member, Purpose.WEIGHTS).integers(2**62))

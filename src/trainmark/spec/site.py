@@ -8,29 +8,29 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from trainmark.spec.config import StrictSection
-from trainmark.spec.slurm_site import SlurmSite
-from trainmark.spec.units import MOST_CORES, parse_cores, show_cores
-from trainmark.spec.words import (
+from trainmark.spec.script_text import (
     GresName,
     InterfaceName,
     NodeFolder,
     NodeName,
+    NonEmptyLine,
     OneLine,
-    PlainWord,
     Program,
-    SomeText,
+    SlurmName,
     program,
 )
+from trainmark.spec.slurm_site import SlurmSite
+from trainmark.spec.units import MAX_CORES, parse_cores, show_cores
 
-# More than any cluster has; each node is named, so that a slip of the pen would fill the memory.
-MOST_NODES = 1_000_000
-Core = Annotated[int, Field(ge=0, lt=MOST_CORES)]
+# More than any cluster has; each node gets a name, so a typo would exhaust memory.
+MAX_NODES = 1_000_000
+Core = Annotated[int, Field(ge=0, lt=MAX_CORES)]
 
 
 class Slot(StrictSection):
-    """The place of one worker on a node: its own cores and, where there is one, its accelerator."""
+    """Resources of one worker on a node: its cores and, if any, its accelerator."""
 
-    # strict=False: TOML has lists, no tuples; what they hold stays strict
+    # strict=False: TOML has lists, no tuples; their items stay strict
     cores: tuple[Core, ...] = Field(min_length=1, strict=False)
     accelerator: int | None = Field(None, ge=0)
 
@@ -41,27 +41,25 @@ class Slot(StrictSection):
 
 
 class NodeGroup(StrictSection):
-    """`count` nodes alike. `names` may name them; otherwise they are numbered after `prefix`.
+    """`count` identical nodes, named by `names` or numbered after `prefix`.
 
-    A scheduler chooses the nodes itself; then names only tell the nodes of a plan apart.
+    A scheduler selects the nodes itself; names then only distinguish the nodes of a plan.
     """
 
     prefix: NodeName = "node"
     names: tuple[NodeName, ...] = Field((), strict=False)
-    count: int = Field(1, ge=1, le=MOST_NODES)
+    count: int = Field(1, ge=1, le=MAX_NODES)
     slots: tuple[Slot, ...] = Field(min_length=1, strict=False)
     bf16: bool = Field(True, description="whether the accelerators, if any, compute in bf16")
     shared_cores: bool = Field(
-        False, description="several slots may use one core, to try on a small machine what is meant for a larger one"
+        False, description="allow slots to share cores, to test a larger setup on a small machine (oversubscribed)"
     )
-    partition: PlainWord | None = Field(None, description="Slurm's partition with these nodes")
-    memory_gib_per_slot: float | None = Field(None, gt=0, description="memory that a worker is given")
+    partition: SlurmName | None = Field(None, description="Slurm partition of these nodes")
+    memory_gib_per_slot: float | None = Field(None, gt=0, description="memory per worker")
     gres: GresName = Field("gpu", description="Slurm's name of the accelerators, e.g. gpu:a100")
-    network_interface: InterfaceName | None = Field(
-        None, description="interface that workers of several nodes talk over"
-    )
+    network_interface: InterfaceName | None = Field(None, description="interface for communication between nodes")
     local_storage: NodeFolder | None = Field(
-        None, description="folder of each node's own storage; may hold variables such as $TMPDIR"
+        None, description="folder on node-local storage; may contain variables such as $TMPDIR"
     )
 
     @model_validator(mode="before")
@@ -81,13 +79,12 @@ class NodeGroup(StrictSection):
     def _slots_are_disjoint(self) -> "NodeGroup":
         for slot in self.slots:
             if core := _twice(slot.cores):
-                raise ValueError(f"a slot names a core twice: {core}; name each core once")
+                raise ValueError(f"a slot lists a core twice: {core}; list each core once")
         if self.shared_cores:
             return self
         if core := _twice(core for slot in self.slots for core in slot.cores):
             raise ValueError(
-                f"core {core} is in two slots; give each slot its own cores, or set "
-                "shared_cores = true to try things out"
+                f"core {core} is in two slots; give each slot its own cores, or set shared_cores = true for tests"
             )
         if accelerator := _twice(slot.accelerator for slot in self.slots if slot.accelerator is not None):
             raise ValueError(f"accelerator {accelerator} is in two slots; give each slot its own, numbered from 0")
@@ -95,7 +92,7 @@ class NodeGroup(StrictSection):
 
     @cached_property
     def node_names(self) -> tuple[str, ...]:
-        """The name of each node."""
+        """The names of the nodes."""
         return self.names or tuple(f"{self.prefix}{number}" for number in range(1, self.count + 1))
 
     @cached_property
@@ -105,23 +102,25 @@ class NodeGroup(StrictSection):
 
 
 def _twice(numbers: Iterable[int]) -> str:
-    """Those that come more than once, as Linux lists cores."""
+    """Returns the duplicates, formatted like a Linux CPU list."""
     return show_cores(tuple(number for number, times in Counter(numbers).items() if times > 1))
 
 
 class Site(StrictSection):
-    """A machine or cluster, as far as planning needs to know it."""
+    """A machine or cluster as seen by planning."""
 
-    name: SomeText
+    name: NonEmptyLine
     groups: tuple[NodeGroup, ...] = Field(min_length=1, strict=False)
     allocators: tuple[Literal["tcmalloc", "jemalloc"], ...] = Field(
         (), strict=False, description="allocators every node can load"
     )
     slurm: SlurmSite = SlurmSite()
     setup: tuple[OneLine, ...] = Field(
-        (), strict=False, description="lines of shell that make trainmark's Python usable in a job"
+        (), strict=False, description="shell lines at the start of each job that set up trainmark's Python"
     )
-    container: tuple[SomeText, ...] = Field((), strict=False, description="command that runs a program in a container")
+    container: tuple[NonEmptyLine, ...] = Field(
+        (), strict=False, description="command that runs a program in a container"
+    )
     python: Program | None = Field(None, description="Python on the compute nodes; default: the one that submits")
 
     @field_validator("container")
@@ -140,7 +139,7 @@ class Site(StrictSection):
         return self
 
     def group_of(self, node: str) -> NodeGroup:
-        """The group that a node belongs to."""
+        """Returns the group of a node."""
         return self._groups_by_node[node]
 
     @cached_property
@@ -149,17 +148,17 @@ class Site(StrictSection):
 
     @cached_property
     def num_nodes(self) -> int:
-        """Nodes in all."""
+        """Total number of nodes."""
         return sum(group.count for group in self.groups)
 
     @cached_property
     def num_slots(self) -> int:
-        """Worker slots in all."""
+        """Total number of worker slots."""
         return sum(group.count * len(group.slots) for group in self.groups)
 
     @cached_property
     def num_cores(self) -> int:
-        """Cores of all slots; one that several slots share is counted once."""
+        """Total number of cores; shared cores count once."""
         return sum(group.count * len({core for slot in group.slots for core in slot.cores}) for group in self.groups)
 
     @cached_property

@@ -1,4 +1,4 @@
-"""SlurmSite: how a site's scheduler wants to be asked, and which options of sbatch a site may pass on."""
+"""SlurmSite: the Slurm settings of a site, and which sbatch options it may add."""
 
 import re
 from typing import Annotated, Literal
@@ -6,12 +6,12 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from trainmark.spec.config import StrictSection
-from trainmark.spec.words import PlainWord, one_line
+from trainmark.spec.script_text import SlurmName, one_line
 
-# sbatch reads options from the head of a script, where spaces, quotes, \ and # mean something of their own.
+# sbatch parses options from the head of a script, where spaces, quotes, \ and # are special.
 OPTION = re.compile(r"--([a-z][a-z0-9-]*)(=[^\s'\"\\#]*)?")
 
-# Options of sbatch that the site file has a key for.
+# sbatch options with a key in the site file.
 OPTIONS_WITH_A_KEY = {
     "account": "slurm.account",
     "qos": "slurm.qos",
@@ -22,59 +22,57 @@ OPTIONS_WITH_A_KEY = {
     "mem": "groups.memory_gib_per_slot",
     "mem-per-cpu": "groups.memory_gib_per_slot",
 }
-# Options of sbatch that follow from the plan of a run, or by which trainmark finds and follows its jobs.
+# sbatch options that follow from the plan, or by which trainmark finds and tracks its jobs.
 OPTIONS_OF_TRAINMARK = {
     *("array", "comment", "cpus-per-task", "error", "job-name", "no-requeue", "nodes", "ntasks", "ntasks-per-node"),
     *("open-mode", "output", "requeue", "signal", "threads-per-core"),
 }
-# Options that make sbatch do something else than submit a job's script.
+# Options with which sbatch does not submit a script.
 OPTIONS_THAT_SUBMIT_NOTHING = {"help", "test-only", "usage", "version", "wrap"}
 
 
 def long_option(text: str) -> str:
-    """The text, if it is one long option such as --constraint=rome that nothing else decides."""
+    """Returns the text if it is one long option, such as --constraint=rome, that trainmark does not set."""
     found = OPTION.fullmatch(one_line(text))
     if not found:
         raise ValueError(
-            "an option is one word that begins with two dashes, without spaces, quotes, \\ and #; "
-            "write it like --constraint=rome"
+            "an option starts with two dashes and contains no spaces, quotes, \\ or #; write it like --constraint=rome"
         )
-    # sbatch completes a name that is cut short (getopt_long): --arra is --array.
+    # sbatch accepts abbreviated names (getopt_long): --arra is --array.
     refused = (*OPTIONS_WITH_A_KEY, *sorted(OPTIONS_OF_TRAINMARK | OPTIONS_THAT_SUBMIT_NOTHING))
     meant = found[1] if found[1] in refused else next((full for full in refused if full.startswith(found[1])), None)
     if meant is None:
         return text
-    name = f"--{meant}" if meant == found[1] else f"--{found[1]}, which may stand for --{meant},"
+    name = f"--{meant}" if meant == found[1] else f"--{found[1]}, an abbreviation of --{meant},"
     if meant in OPTIONS_WITH_A_KEY:
-        raise ValueError(f"{name} has a key of its own; use {OPTIONS_WITH_A_KEY[meant]}")
+        raise ValueError(f"{name} has its own key; use {OPTIONS_WITH_A_KEY[meant]}")
     if meant in OPTIONS_OF_TRAINMARK:
-        raise ValueError(f"{name} is set by trainmark itself; leave it out")
-    raise ValueError(f"with {name} sbatch does not submit a job's script; leave it out")
+        raise ValueError(f"{name} is set by trainmark; remove it")
+    raise ValueError(f"with {name} sbatch does not submit a script; remove it")
 
 
 LongOption = Annotated[str, AfterValidator(long_option)]
 
 
 class SlurmSite(StrictSection):
-    """What every job of the site is submitted with, and how gently the scheduler is treated."""
+    """Options of every job of the site, and limits on the load of the scheduler."""
 
-    account: PlainWord | None = Field(None, description="account that pays (sbatch --account)")
-    qos: PlainWord | None = Field(None, description="quality of service (sbatch --qos)")
-    reservation: PlainWord | None = Field(None, description="reservation to run in (sbatch --reservation)")
-    time_limit_minutes: int | None = Field(None, ge=1, description="limit of each job; launch.time_limit_minutes wins")
-    options: tuple[LongOption, ...] = Field(
-        (), strict=False, description="further sbatch options, passed on as they are"
-    )
+    account: SlurmName | None = Field(None, description="account to charge (sbatch --account)")
+    qos: SlurmName | None = Field(None, description="quality of service (sbatch --qos)")
+    reservation: SlurmName | None = Field(None, description="reservation to run in (sbatch --reservation)")
+    time_limit_minutes: int | None = Field(None, ge=1, description="time limit per job; launch.time_limit_minutes wins")
+    options: tuple[LongOption, ...] = Field((), strict=False, description="further sbatch options, passed on unchanged")
     binding: Literal["slurm", "plan"] = Field(
-        "slurm", description="slurm: ranks take the cores that srun binds them to; plan: the cores of their slot"
+        "slurm",
+        description="slurm: ranks use the cores bound by srun; plan: ranks bind to the cores of their slot",
     )
     starter: Literal["srun", "mpirun", "mpiexec.hydra"] = Field(
-        "srun", description="what starts the ranks inside a job: srun, Open MPI's mpirun, or MPICH's"
+        "srun", description="launches the ranks inside a job: srun, Open MPI's mpirun, or MPICH's"
     )
-    mpi: PlainWord | None = Field(None, description="PMI type of srun (srun --mpi), e.g. pmix; default: none")
-    max_queued: int = Field(500, ge=1, description="members that may be queued or running at the same time")
-    max_running: int | None = Field(None, ge=1, description="members that may run at the same time")
+    mpi: SlurmName | None = Field(None, description="PMI type of srun (srun --mpi), e.g. pmix; default: none")
+    max_queued: int = Field(500, ge=1, description="limit of members queued or running concurrently")
+    max_running: int | None = Field(None, ge=1, description="limit of members running concurrently")
     warn_before_limit_s: int = Field(
-        120, ge=10, description="how long before its time limit a member is asked to write a checkpoint and end"
+        120, ge=10, description="time before the time limit at which a member writes a checkpoint and exits"
     )
-    poll_s: float = Field(15.0, gt=0, description="longest time between two looks at the queue")
+    poll_s: float = Field(15.0, gt=0, description="maximum interval between queue polls")

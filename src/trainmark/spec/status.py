@@ -1,4 +1,4 @@
-"""What is said of a run before and while it trains: findings, estimate, members' progress, the scheduler's queue."""
+"""The status of a run before and during training: findings, estimate, members' progress, scheduler queue."""
 
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
@@ -8,7 +8,7 @@ MemberState = Literal["waiting", "queued", "running", "finished", "failed", "sto
 
 @dataclass(frozen=True)
 class Finding:
-    """What was found, whether it is good, and what to do if it is not."""
+    """A check, its verdict, and the fix if there is a problem."""
 
     what: str
     verdict: Literal["good", "warning", "problem"]
@@ -16,13 +16,13 @@ class Finding:
     fix: str = ""
 
 
-Range = tuple[float, float]  # least, most
-STEPS_FOR_SPEED = 40  # enough to tell warm-up from steady state
+Range = tuple[float, float]  # minimum, maximum
+STEPS_FOR_SPEED = 40  # enough to separate warm-up from steady state
 
 
 @dataclass(frozen=True)
 class StoredSpeed:
-    """What a core of this machine could do in a stored run, and the share of it that the same model reached, if any."""
+    """Peak throughput per core in a stored run, and the fraction that the same model reached, if any."""
 
     run_id: str
     ceiling_flops: float
@@ -31,26 +31,26 @@ class StoredSpeed:
 
 @dataclass(frozen=True)
 class Estimate:
-    """Seconds of the whole run and bytes of one worker; None where nothing is known. `basis` says from what, or why."""
+    """Seconds of the whole run and bytes per worker; None if unknown. `basis` is the source, or why it is unknown."""
 
     seconds: Range | None
     worker_bytes: Range | None
     basis: str
     workers_at_a_time: int
-    available_bytes: int | None  # memory of this machine; None where workers run elsewhere
+    available_bytes: int | None  # memory of this machine; None if workers run elsewhere
 
 
-RunningState = Literal["starting", "staging", "training", "predicting"]  # what a member that runs is at
-GOING_ON: tuple[RunningState, ...] = get_args(RunningState)
+RunningState = Literal["starting", "staging", "training", "predicting"]  # phase of a running member
+ACTIVE_STATES: tuple[RunningState, ...] = get_args(RunningState)
 
 
 @dataclass(frozen=True)
 class MemberProgress:
-    """One member at one moment."""
+    """A snapshot of one member."""
 
     member: int
     state: MemberState | RunningState = "waiting"
-    phase: str = ""  # what a member that has not trained a step yet is at
+    phase: str = ""  # of the start-up, until the first step
     attempt: int = 0
     epoch: int = 0
     epochs: int = 0
@@ -59,17 +59,17 @@ class MemberProgress:
     samples_per_s: float | None = None
     quality: float | None = None
     seconds_left: float | None = None
-    job: "QueueState | None" = None  # as a scheduler sees it, where there is one
+    job: "QueueState | None" = None  # if there is a scheduler
 
 
-# Slurm's words for jobs that have not ended.
+# Slurm's states of jobs that have not ended.
 WAITING = frozenset({"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"})
 RUNNING = frozenset({"RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT", "RESIZING"})
 
 
 @dataclass(frozen=True)
 class QueueState:
-    """A job as the scheduler sees it; state and reason are the scheduler's own words."""
+    """A job in the scheduler's queue; state and reason are the scheduler's."""
 
     job_id: str
     state: str
@@ -79,22 +79,22 @@ class QueueState:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the job has not begun."""
+        """Whether the job has not started."""
         return self.state in WAITING
 
     @property
-    def is_going_on(self) -> bool:
-        """Whether the job waits or runs."""
+    def is_active(self) -> bool:
+        """Whether the job is pending or running."""
         return self.state in WAITING | RUNNING
 
     @property
     def was_cancelled(self) -> bool:
-        """Whether a user ended the job."""
+        """Whether the job was cancelled."""
         return self.state.startswith("CANCELLED")
 
 
 class QueueAnswer(NamedTuple):
-    """The newest job of each member, as far as the scheduler knows them; None, and why, where it does not answer."""
+    """The newest known job of each member; None and the error if the scheduler is unreachable."""
 
     jobs: dict[int, QueueState] | None
-    silence: str | None = None
+    error: str | None = None

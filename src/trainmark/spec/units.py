@@ -1,10 +1,10 @@
-"""Figures as people read them: FLOP/s with a prefix, bytes, seconds, counts."""
+"""Human-readable figures: FLOP/s with a prefix, bytes, seconds, counts."""
 
 import re
 from collections.abc import Sequence
 
-# Linux is built for at most 8192 CPUs; what is far beyond is a slip of the pen.
-MOST_CORES = 65536
+# Linux supports at most 8192 CPUs; a far larger number is a typo.
+MAX_CORES = 65536
 
 _CORES = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?", re.ASCII)
 _PREFIXES = ("", "k", "M", "G", "T", "P", "E", "Z")
@@ -39,7 +39,7 @@ def show_duration(seconds: float) -> str:
 
 
 def show_value(value: float, unit: str) -> str:
-    """Any metric's value with its unit, as a person would write it."""
+    """A metric's value with its unit."""
     if unit in ("FLOP/s", "FLOP", "B/s"):
         return with_prefix(value, unit)
     if unit == "B":
@@ -60,7 +60,7 @@ def show_interval(low: float, high: float, unit: str) -> str:
 
 
 def counted(number: int, what: str) -> str:
-    """`1 sample`, `1,200 samples`, `2 classes`: a number with the noun in its plural, unless there is one."""
+    """`1 sample`, `1,200 samples`, `2 classes`: a count with its noun in singular or plural."""
     plural = f"{what}es" if what.endswith("s") else f"{what}s"
     return f"{number:,} {what if number == 1 else plural}"
 
@@ -71,7 +71,7 @@ def show_shape(shape: Sequence[int]) -> str:
 
 
 def show_cores(cores: tuple[int, ...]) -> str:
-    """Core numbers as Linux lists them: `0-3,8`."""
+    """Core numbers as a Linux CPU list: `0-3,8`."""
     ranges: list[list[int]] = []
     for core in sorted(cores):
         if ranges and core == ranges[-1][1] + 1:
@@ -82,12 +82,12 @@ def show_cores(cores: tuple[int, ...]) -> str:
 
 
 def parse_cores(text: str) -> tuple[int, ...]:
-    """The cores of a Linux list such as `0-3,8`."""
+    """Parses a Linux CPU list such as `0-3,8`."""
     cores: list[int] = []
     for part in text.strip().split(",") if text.strip() else ():
         found = _CORES.fullmatch(part.strip())
         first, last = (int(found[1]), int(found[2] or found[1])) if found else (0, -1)
-        if not first <= last < MOST_CORES:
+        if not first <= last < MAX_CORES:
             raise ValueError(f"'{part}' is not a core or a range of cores; write them like 0-3,8")
         cores.extend(range(first, last + 1))
     return tuple(cores)

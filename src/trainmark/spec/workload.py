@@ -1,4 +1,4 @@
-"""Workload: model + dataset + task + quality metric + target + recipe, as plain data that needs no torch to read."""
+"""Workload: model + dataset + task + quality metric + target + recipe, as plain data readable without torch."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from trainmark.spec.config import Setting
 
 @dataclass(frozen=True)
 class DataFacts:
-    """What data are by number; None where nothing is stated or known."""
+    """Size and shape of a dataset; None where unknown."""
 
     num_train: int | None = None
     num_eval: int | None = None
@@ -30,7 +30,7 @@ class WorkloadSize:
     recipe: Mapping[str, Setting | Mapping[str, Setting]]
     model_settings: Mapping[str, Setting] = field(default_factory=dict)
     data_settings: Mapping[str, Setting] = field(default_factory=dict)
-    # What the real data are; then data.path must say where they lie: generated ones would not be this workload.
+    # The published dataset; data.path is then required, as generated data would be another workload.
     real_data: DataFacts | None = None
 
 

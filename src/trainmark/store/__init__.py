@@ -1,1 +1,1 @@
-"""Keeping and finding runs: plain folders that survive rsync, tar and NFS."""
+"""Storing and finding runs: plain folders that survive rsync, tar and NFS."""

@@ -1,4 +1,4 @@
-"""The stored runs of a runs folder: a new one, one by name, all of them; where a run comes from."""
+"""Creates, finds and lists the runs of a runs folder, and records their origin."""
 
 import errno
 import os
@@ -20,16 +20,16 @@ from trainmark.machine.storage import check_space
 from trainmark.spec.config import RunConfig
 from trainmark.spec.errors import ConfigError, RunNotFoundError, StorageError, TrainmarkError
 from trainmark.spec.result import Result
-from trainmark.spec.run_folder import RunFolder, is_named
+from trainmark.spec.run_folder import RunFolder, matches_id
+from trainmark.spec.validation_errors import describe_error
 from trainmark.spec.workload import DataFacts
-from trainmark.spec.wrong_value import what_is_wrong
 from trainmark.workloads.find import find_size
 
 
 def check_runs_dir(runs_dir: Path) -> None:
-    """Raises if no run could be stored there; touches nothing."""
+    """Raises if no run could be stored there; writes nothing."""
     if not str(runs_dir).isprintable():  # control characters, or bytes that are not UTF-8
-        raise ConfigError(f"--runs-dir {str(runs_dir)!r} holds characters that cannot be printed. Choose another name.")
+        raise ConfigError(f"--runs-dir {str(runs_dir)!r} contains unprintable characters. Choose another name.")
     existing = next(path for path in (runs_dir, *runs_dir.resolve().parents) if os.path.lexists(path))
     if not existing.is_dir():
         raise _unusable(runs_dir, NotADirectoryError(errno.ENOTDIR, f"{existing} is not a folder"))
@@ -40,7 +40,7 @@ def check_runs_dir(runs_dir: Path) -> None:
 
 @contextmanager
 def new_run_folder(runs_dir: Path, workload: str, now: datetime) -> Iterator[RunFolder]:
-    """An empty folder with an id that no other run has; if filling it fails, nothing of it stays."""
+    """Creates an empty folder with a unique run id; removes it if filling it fails."""
     run_id = f"{now.astimezone(UTC):%Y%m%d-%H%M%S}-{workload}-{secrets.token_hex(2)}"
     folder = RunFolder((runs_dir / run_id).resolve())
     try:
@@ -55,36 +55,36 @@ def new_run_folder(runs_dir: Path, workload: str, now: datetime) -> Iterator[Run
 
 
 def _unusable(runs_dir: Path, error: OSError) -> TrainmarkError:
-    """The error for a runs folder that cannot be used: wrong input, unless it is full or its disk is broken."""
+    """Returns the error for an unusable runs folder: wrong input, or a storage error if the disk is full or failing."""
     kind = StorageError if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO) else ConfigError
     return kind(f"Runs cannot be stored in {runs_dir}: {error.strerror}. Choose another folder with --runs-dir.")
 
 
 def all_runs(runs_dir: Path, *, must_exist: bool = False) -> list[RunFolder]:
-    """Every run in the folder, oldest first (ids begin with the time)."""
+    """Returns all runs in the folder, oldest first (ids start with the time)."""
     if not must_exist and not os.path.lexists(runs_dir):
         return []
     try:
         paths = sorted(runs_dir.iterdir())
     except OSError as error:
         raise RunNotFoundError(
-            f"Runs cannot be read from {runs_dir.resolve()}: {error.strerror}. Name another --runs-dir."
+            f"Runs cannot be read from {runs_dir.resolve()}: {error.strerror}. Choose another --runs-dir."
         ) from error
     return [RunFolder(path.resolve()) for path in paths if _is_run(path)]
 
 
 def _is_run(path: Path) -> bool:
-    """Whether a run was begun in this folder; if its files may not be looked at, it is listed as unreadable."""
+    """Whether the folder is a run; one without read permission is listed as unreadable."""
     try:
         return any((path / name).is_file() for name in ("plan.json", "origin.json"))
     except PermissionError:
         return True
-    except OSError:  # such as a name that is too long
+    except OSError:  # such as ENAMETOOLONG
         return False
 
 
 def find_run(name: str, runs_dir: Path) -> RunFolder:
-    """The run that an id, a unique prefix of it, its short form, a path or `latest` names."""
+    """Finds a run by id, unique prefix, short id, path or `latest`."""
     path = Path(name)
     if _is_run(path):
         return RunFolder(path.resolve())
@@ -92,11 +92,11 @@ def find_run(name: str, runs_dir: Path) -> RunFolder:
     if not runs:
         missing = "" if runs_dir.is_dir() else ", which does not exist"
         raise RunNotFoundError(
-            f"No runs in {runs_dir.resolve()}{missing}. Start one with: trainmark run, or name another --runs-dir."
+            f"No runs in {runs_dir.resolve()}{missing}. Start one with: trainmark run, or choose another --runs-dir."
         )
     if name == "latest":
         return runs[-1]
-    matches = [run for run in runs if run.run_id == name] or [run for run in runs if is_named(run.run_id, name)]
+    matches = [run for run in runs if run.run_id == name] or [run for run in runs if matches_id(run.run_id, name)]
     if len(matches) == 1:
         return matches[0]
     if not matches:
@@ -110,7 +110,7 @@ def find_run(name: str, runs_dir: Path) -> RunFolder:
 
 
 def read_result(folder: RunFolder) -> Result | None:
-    """The stored Result, or nothing where the run has not ended, or members were tried again since."""
+    """Returns the stored Result; None if the run has not ended or members were retried since."""
     try:
         if not folder.result.exists():
             return None
@@ -119,7 +119,7 @@ def read_result(folder: RunFolder) -> Result | None:
         reason = str(error)
         if isinstance(error, ValidationError):
             first = error.errors()[0]
-            reason = f"{'.'.join(map(str, first['loc'])) or 'it'} {what_is_wrong(first)}"
+            reason = f"{'.'.join(map(str, first['loc'])) or 'it'} {describe_error(first)}"
         raise RunNotFoundError(
             f"{folder.result} cannot be read as a Result: {reason}. "
             "Move it away; trainmark show then rebuilds it from the events."
@@ -129,20 +129,20 @@ def read_result(folder: RunFolder) -> Result | None:
 
 
 def _trained_again(stored: Result, new: Result) -> list[int]:
-    """Members that had finished and have a new attempt, say because their completion record was lost."""
+    """Returns finished members with a newer attempt, for example because their completion record was lost."""
     tries = {member.member: member.attempts for member in new.members}
     had = [member for member in stored.members if member.state == "finished"]
     return [member.member for member in had if tries.get(member.member, 0) > member.attempts]
 
 
-def keep_richer_result(folder: RunFolder, new: Result) -> Result:
-    """The new Result; where a stored one knows what has been damaged since, that is kept, and a warning names it."""
+def keep_earlier_result(folder: RunFolder, new: Result) -> Result:
+    """Returns the new Result; a stored one with data that are damaged by now is kept, with a warning."""
     if not folder.result.exists():
         return new
     try:
         stored = Result.model_validate_json(folder.result.read_bytes())
         if again := _trained_again(stored, new):
-            why = f"has member {again[0]} finished, which was trained again"
+            why = f"contains member {again[0]}, which was trained again"
         elif set(new.damage) <= set(stored.damage):
             return new
         else:
@@ -155,8 +155,8 @@ def keep_richer_result(folder: RunFolder, new: Result) -> Result:
     return new.model_copy(update={"warnings": [warning, *new.warnings]})
 
 
-def origin_of(config: RunConfig, facts: DataFacts, config_hash: str) -> dict[str, Any]:
-    """The content of origin.json, now."""
+def describe_origin(config: RunConfig, facts: DataFacts, config_hash: str) -> dict[str, Any]:
+    """Returns the content of origin.json at this time."""
     unlike = differences(find_size(config.workload, config.size), config.dataset, facts)
     return {
         "started_at": datetime.now(UTC).isoformat(timespec="seconds"),

@@ -1,4 +1,4 @@
-"""How fast this machine was in the newest stored runs."""
+"""Speed of this machine in the newest stored runs."""
 
 from itertools import islice
 from pathlib import Path
@@ -10,14 +10,14 @@ from trainmark.spec.result import Result
 from trainmark.spec.status import StoredSpeed
 from trainmark.store.runs import all_runs, read_result
 
-MOST_READ = 8  # runs that are looked at; a Result of a large ensemble takes a while to read
+MAX_READ = 8  # runs; the Result of a large ensemble is slow to read
 
 
 def newest_speed(runs_dir: Path, config: RunConfig) -> StoredSpeed | None:
-    """That of the newest run on such a CPU in the same precision, rather of the same model; None if there is none."""
+    """Returns the speed of the newest run on the same CPU and precision, preferably of the same model, or None."""
     cpu, model, precision = read_topology().cpu_model, config.model, config.train.precision
     found = []
-    for folder in islice(reversed(all_runs(runs_dir)), MOST_READ):
+    for folder in islice(reversed(all_runs(runs_dir)), MAX_READ):
         try:
             result = read_result(folder)
         except TrainmarkError:

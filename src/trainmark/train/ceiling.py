@@ -12,7 +12,7 @@ from trainmark.spec.job_record import JobRecord
 from trainmark.spec.machine_events import Ceiling, CeilingStart
 from trainmark.spec.plan import Job, Plan
 from trainmark.spec.run_folder import AttemptFolder, RunFolder
-from trainmark.spec.stored_run import read_choices
+from trainmark.spec.stored_run import read_config_and_plan
 from trainmark.train.agreement import Store, word_of_first
 from trainmark.train.engine import Engine, RankContext
 
@@ -54,7 +54,7 @@ def _say_if_due(context: RankContext, patience_s: float | None) -> str:
 
 def _is_due(record: JobRecord, attempt: AttemptFolder, patience_s: float | None) -> bool:
     """Whether this member is the last of its lane, and its neighbours are still busy; decided by rank 0 alone."""
-    _, plan = read_choices(record.folder)
+    _, plan = read_config_and_plan(record.folder)
     if record.job.member != max(job.member for job in plan.jobs if job.lane == record.job.lane):
         return False
     return patience_s is None or wait_for_neighbours(record.folder, record.job, attempt, plan, patience_s)

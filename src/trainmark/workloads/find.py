@@ -3,7 +3,7 @@
 from trainmark.spec.errors import ConfigError, UnknownNameError
 from trainmark.spec.model_card import ModelCard
 from trainmark.spec.registries import MODELS, WORKLOADS
-from trainmark.spec.registry import closest, newest_version
+from trainmark.spec.registry import did_you_mean, newest_version
 from trainmark.spec.workload import Workload, WorkloadSize
 
 
@@ -28,6 +28,6 @@ def find_size(workload: str, size: str) -> WorkloadSize:
     if size not in record.sizes:
         known = list(record.sizes)
         raise UnknownNameError(
-            f"The workload '{workload}' has no size '{size}'.{closest(size, known)} Sizes: {', '.join(known)}."
+            f"The workload '{workload}' has no size '{size}'.{did_you_mean(size, known)} Sizes: {', '.join(known)}."
         )
     return record.sizes[size]

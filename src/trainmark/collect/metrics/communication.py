@@ -61,7 +61,7 @@ SHARE = MetricRow(
     description="The share of training time by which communication between workers lengthened the steps.",
     compute=_share,
     needs="epochs",
-    only_if_there=True,
+    hide_if_unavailable=True,
 )
 
 
@@ -94,7 +94,7 @@ BYTES_PER_STEP = MetricRow(
     description="The bytes that one worker sends to the others per step, from the kernel's counters.",
     compute=_bytes_per_step,
     needs="epochs",
-    only_if_there=True,
+    hide_if_unavailable=True,
 )
 
 
@@ -138,7 +138,7 @@ INTRA_NODE = MetricRow(
     description="The bytes per second of training that a member's workers send within their node.",
     compute=lambda measured: _bandwidth(measured, lambda stop: stop.sent_intra_node_bytes),
     needs="epochs",
-    only_if_there=True,
+    hide_if_unavailable=True,
 )
 INTER_NODE = MetricRow(
     "communication_inter_node_bytes_per_s",
@@ -148,7 +148,7 @@ INTER_NODE = MetricRow(
     description="The bytes per second of training that a member's workers send to other nodes.",
     compute=lambda measured: _bandwidth(measured, lambda stop: stop.sent_inter_node_bytes),
     needs="epochs",
-    only_if_there=True,
+    hide_if_unavailable=True,
 )
 
 
@@ -172,7 +172,7 @@ BUBBLE = MetricRow(
     description="The share of training time in which a pipeline's workers were idle.",
     compute=_bubble,
     needs="epochs",
-    only_if_there=True,
+    hide_if_unavailable=True,
 )
 
 
@@ -195,5 +195,5 @@ STALENESS = MetricRow(
     description="Updates of a parameter server's weights between reading them and applying the gradient.",
     compute=_staleness,
     needs="epochs",
-    only_if_there=True,
+    hide_if_unavailable=True,
 )

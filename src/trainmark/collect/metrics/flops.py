@@ -95,7 +95,7 @@ FLOPS = MetricRow(
     needs="epochs",
     is_headline=True,
     note=_note_on_conventions,
-    of_each_member=True,
+    per_member=True,
     member_heading="FLOPS",
     results_column=Column("FLOPS", lambda value: with_prefix(value, "")),
 )
@@ -174,7 +174,7 @@ FLOPS_STEADY = MetricRow(
     needs="epochs",  # for the cost of warm-up
     builds_on=("throughput_samples_per_s", "flops"),
     status="derived",
-    of_each_member=True,
+    per_member=True,
 )
 
 

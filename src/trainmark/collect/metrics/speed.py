@@ -43,7 +43,7 @@ THROUGHPUT = MetricRow(
     "throughput",
     description="Samples the whole ensemble trains per second in steady state: samples over time, stalls included.",
     compute=_throughput,
-    of_each_member=True,
+    per_member=True,
     member_heading="throughput",
     results_column=Column("samples", lambda value: f"{value:.4g}/s"),
 )
@@ -70,7 +70,7 @@ STEP_TIME = MetricRow(
     "step time (median)",
     description="The median duration of one training step in steady state, over all members.",
     compute=_step_time,
-    of_each_member=True,
+    per_member=True,
     member_heading="step time",
 )
 
@@ -90,7 +90,7 @@ EPOCH_TIME = MetricRow(
     description="The median time of one epoch of training (T_epoch of Eq. 6), without evaluation, over all members.",
     compute=_epoch_time,
     needs="epochs",
-    of_each_member=True,
+    per_member=True,
 )
 
 
@@ -176,7 +176,7 @@ STAGING_TIME = MetricRow(
     "staging, before training",
     description=("The longest time to copy a member's samples to node-local storage, before training."),
     compute=_staging_time,
-    only_if_there=True,
+    hide_if_unavailable=True,
     note=_note_on_staging,
 )
 

@@ -211,7 +211,7 @@ GPU = MetricRow(
     "GPU utilisation",
     description="The share of training time in which the members' accelerators ran a kernel, by NVIDIA's driver.",
     compute=_gpu,
-    only_if_there=True,
+    hide_if_unavailable=True,
 )
 
 
@@ -252,7 +252,7 @@ NETWORK = MetricRow(
     "node network traffic",
     description="The bytes per second of training that a member's node sends and receives, for all processes.",
     compute=_network,
-    only_if_there=True,
+    hide_if_unavailable=True,
 )
 
 
@@ -275,6 +275,6 @@ PEAK_MEMORY = MetricRow(
     description="The largest peak memory of any worker: on its accelerator, else resident on the host.",
     compute=_peak_memory,
     needs="finished members",
-    of_each_member=True,
+    per_member=True,
     member_heading="peak memory",
 )

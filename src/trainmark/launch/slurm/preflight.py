@@ -114,7 +114,7 @@ def _wait(report: Path, job_id: str, job_name: str, patience_s: float) -> dict[s
         except (OSError, ValueError):
             job = read_queue(job_name).get(job_id)
         refresh_nfs_cache(report.parent)
-        if job is None or not job.state.is_going_on:
+        if job is None or not job.state.is_active:
             gone_since = gone_since or time.monotonic()
             if time.monotonic() - gone_since > VISIBLE_WITHIN_S:
                 return None

@@ -118,14 +118,14 @@ class Underway:
         if queue is None:
             return
         job = find_job(queue, self.job_id)
-        if job is None and (self.state is None or self.state.is_going_on):
+        if job is None and (self.state is None or self.state.is_active):
             try:
                 self.state = final_state(self.job_id)
             except SlurmUnreachableError:
                 return
         elif job is not None:
             self.state = job.state
-        self.is_known_to_continue = self.state is not None and self.state.is_going_on
+        self.is_known_to_continue = self.state is not None and self.state.is_active
         if self.is_known_to_continue and not self.attempt.status.exists():
             self.gone_since_s = None
         elif self.gone_since_s is None:

@@ -4,8 +4,8 @@ import re
 from dataclasses import dataclass
 
 from trainmark.machine.slurm.scontrol import list_of, number_of, read_records, text_of
+from trainmark.spec.script_text import GRES, MAX_ACCELERATORS
 from trainmark.spec.units import parse_cores
-from trainmark.spec.words import GRES, MOST_ACCELERATORS
 
 # One resource: fields between colons, and in parentheses the sockets that it is attached to.
 RESOURCE = re.compile(r"([^,()]+)(?:\(S:([\d,-]+)\)|\([^)]*\))?(?:,|$)", re.ASCII)
@@ -43,7 +43,7 @@ def read_accelerators(gres: str) -> tuple[Accelerators, ...]:
     for words, sockets in RESOURCE.findall(gres):
         kind, *rest = [word for word in words.split(":") if word != "no_consume"]
         number = rest.pop() if rest and rest[-1].isascii() and rest[-1].isdigit() else "1"
-        if kind == "gpu" and 1 <= int(number[:9]) <= MOST_ACCELERATORS:
+        if kind == "gpu" and 1 <= int(number[:9]) <= MAX_ACCELERATORS:
             found.append(Accelerators(rest[0] if rest else None, int(number), _sockets(sockets)))
     return tuple(found)
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import groupby, zip_longest
 
-from trainmark.spec.words import PLAIN
+from trainmark.spec.script_text import PLAIN
 
 # The text format is stable from Slurm 20.11 to 24.11; the JSON differs between versions.
 KEY = re.compile(r"(?:^|\s)([A-Z]\w*)=")

@@ -1,4 +1,4 @@
-"""What is wrong with a value, in our own words: a library's would name its types, not what a person may write."""
+"""Messages for invalid values that name what the user may write, not the validation library's types."""
 
 from typing import Any
 
@@ -6,8 +6,8 @@ from pydantic_core import ErrorDetails
 
 WHOLE, NUMBER, TRUTH = "must be a whole number", "must be a number", "must be true or false"
 
-# By the library's name of the error; {…} is a bound that comes with it.
-WORDS = {
+# By pydantic's error type; {…} is a bound from the error's context.
+MESSAGES = {
     "greater_than_equal": "must be at least {ge}",
     "greater_than": "must be more than {gt}",
     "less_than_equal": "must be at most {le}",
@@ -21,27 +21,27 @@ WORDS = {
     "finite_number": "must be a finite number",
     "bool_type": TRUTH,
     "bool_parsing": TRUTH,
-    "string_type": "must be a text",
-    "string_unicode": "must be a text",
+    "string_type": "must be a string",
+    "string_unicode": "must be a string",
     "literal_error": "must be {expected}",
     "missing": "is missing",
-    "extra_forbidden": "is not known here",
-    "model_type": "must be a section with settings of its own",
-    "model_attributes_type": "must be a section with settings of its own",
-    "dict_type": "must be a section with settings of its own",
+    "extra_forbidden": "is unknown",
+    "model_type": "must be a section with settings",
+    "model_attributes_type": "must be a section with settings",
+    "dict_type": "must be a section with settings",
     "tuple_type": "must be a list",
     "list_type": "must be a list",
-    "too_short": "must have at least {min_length} in its list",
-    "too_long": "must have at most {max_length} in its list",
+    "too_short": "must have at least {min_length} item(s)",
+    "too_long": "must have at most {max_length} item(s)",
 }
 
 
-def what_is_wrong(error: ErrorDetails) -> str:
-    """What follows the name of its setting: `must be at least 1`; a check of ours speaks for itself."""
+def describe_error(error: ErrorDetails) -> str:
+    """Returns the message to follow the setting's name: `must be at least 1`; our own checks bring theirs."""
     if error["type"] == "value_error":
         return error["msg"].removeprefix("Value error, ")
-    words = WORDS.get(error["type"], "has a value that cannot be used here")
-    return words.format(**{name: _shown(value) for name, value in error.get("ctx", {}).items()})
+    message = MESSAGES.get(error["type"], "has an invalid value")
+    return message.format(**{name: _shown(value) for name, value in error.get("ctx", {}).items()})
 
 
 def _shown(bound: Any) -> str:
