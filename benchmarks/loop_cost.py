@@ -18,7 +18,7 @@ from typing import Any, cast
 import numpy as np
 
 from trainmark.collect.statistics import median_interval
-from trainmark.data.epochs import Order, Views
+from trainmark.data.epochs import Indices, Views
 from trainmark.data.source import Synthetic
 from trainmark.machine.local_site import local_site
 from trainmark.machine.software import describe_machine
@@ -34,7 +34,7 @@ from trainmark.train.engine import Data, Engine, HostClock, RankContext
 from trainmark.train.event_log import EventLog
 from trainmark.train.loop import train
 
-MOST_US = 50.0
+MAX_US = 50.0
 BATCH = 32
 
 
@@ -43,18 +43,18 @@ class NoEngine:
 
     clock = HostClock()
 
-    def feed(self, rows: Order, views: Views | None) -> Iterator[None]:
+    def feed(self, rows: Indices, views: Views | None) -> Iterator[None]:
         return iter([None] * len(rows))
 
     def step(self, batch: None, rate: float, decay_factor: float) -> float:
         return 1.0
 
-    def settle(self) -> None: ...
+    def sync_weights(self) -> None: ...
 
     def epoch_facts(self) -> EpochFacts:
         return {}
 
-    def why_bytes_unseen(self) -> str | None:
+    def why_bytes_uncounted(self) -> str | None:
         return "nothing is sent"
 
     def barrier(self) -> None: ...
@@ -91,12 +91,12 @@ def main() -> None:
     median, (low, high) = float(np.median(costs)), median_interval(costs)
     print(
         f"loop: {median:.1f} µs per step outside the engine (95 % interval {low:.1f} – {high:.1f}, n = {len(costs)} × "
-        f"{options.steps} steps; at most {MOST_US:g}), on {machine['cpu']}"
+        f"{options.steps} steps; at most {MAX_US:g}), on {machine['cpu']}"
     )
     if options.json:
         row: dict[str, Any] = {"machine": machine, "us_per_step": costs.tolist()}
         options.json.write_text(json.dumps(row, indent=2) + "\n")
-    sys.exit(median > MOST_US)
+    sys.exit(median > MAX_US)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A worker that trains nothing: it takes its place as a real one, notes the device that it sees, and waits if told to.
+"""A worker that trains nothing: bound like a real one, it records its device and waits at the start barrier on request.
 
 It is called as a real one; all other programs that are called this way are real.
 """
@@ -15,19 +15,19 @@ WORKER = "trainmark.train.worker"
 def main() -> None:
     """Leaves `device.json` in the attempt's folder, and then the records of a finished member."""
     from benchmarks import trivial_worker
-    from trainmark.train.start_line import wait_for_go
 
     from trainmark.spec.job_record import read_job_record
-    from trainmark.train.place import find_own_rank, take_place
+    from trainmark.train.member import wait_for_start
+    from trainmark.train.placement import bind_rank, find_rank
 
     words = sys.argv[1:]
     record = read_job_record(Path(words[words.index(WORKER) + 1]))
-    rank = take_place(find_own_rank("slurm", record.job.ranks, os.environ), record, told_by="slurm")
+    rank = bind_rank(find_rank("slurm", record.job.ranks, os.environ), record, assigned_by="slurm")
     attempt = record.folder.attempt(record.job.member, int(words[words.index("--attempt") + 1]))
     device = {"host": os.uname().nodename, "device": os.environ.get("CUDA_VISIBLE_DEVICES")}
     (attempt.path / "device.json").write_text(json.dumps(device))
     if "--wait-for-start" in words:
-        wait_for_go(attempt, rank.rank)
+        wait_for_start(attempt, rank.rank)
     trivial_worker.main()
 
 

@@ -15,7 +15,7 @@ from trainmark.spec.config import Setting
 from trainmark.spec.model_card import BLOCK_CHANNELS
 from trainmark.spec.registries import MODELS, TASKS, WORKLOADS
 from trainmark.spec.registry import load_attribute
-from trainmark.train.torch.speed import BlockedLayout
+from trainmark.train.torch.compilation import BlockedLayout
 from trainmark.workloads.cost import COSTS, Cost, cost_of
 from trainmark.workloads.find import find_card, find_size
 from trainmark.workloads.flops.count import count_model

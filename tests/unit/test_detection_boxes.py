@@ -75,7 +75,7 @@ def test_only_boxes_with_both_sides_are_solid() -> None:
     nan = math.nan
     boxes = torch.tensor([[0.0, 0.0, 1.0, 1.0], [0.0, 0.0, 0.0, 1.0], [2.0, 2.0, 1.0, 3.0], [0.0, 0.0, nan, 1.0]])
     assert are_solid(boxes).tolist() == [True, False, False, False]
-    assert are_solid(boxes, least_side=1.0).tolist() == [False] * 4
+    assert are_solid(boxes, min_side=1.0).tolist() == [False] * 4
 
 
 def test_a_difference_is_written_in_reference_sizes_and_logarithms() -> None:

@@ -34,7 +34,7 @@ def open_dataset(config: RunConfig, data_dir: Path) -> Any:
     return kind(kind.Settings.model_validate(with_folder(config, data_dir)))
 
 
-def foresee_dataset(config: RunConfig, data_dir: Path) -> Any:
+def planned_dataset(config: RunConfig, data_dir: Path) -> Any:
     """The run's dataset where its data lie, or, where they have yet to be made, as its settings tell; that they can."""
     folder = made_folder(config, data_dir)
     if not is_made(config) or folder.exists():

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trainmark.data.epochs import MOST_SHIFT, Order, Views
+from trainmark.data.epochs import MAX_SHIFT, Indices, Views
 from trainmark.data.readers import Readers, Wanted
 from trainmark.data.split import Split, StoredSplit
 
@@ -31,7 +31,7 @@ class Streamed:
     split: StoredSplit
     readers: Readers
 
-    def read(self, rows: Sequence[Order], views: Sequence[Views] | None) -> Iterator[Samples]:
+    def read(self, rows: Sequence[Indices], views: Sequence[Views] | None) -> Iterator[Samples]:
         """The stored samples of each row, changed as `views` says; each array is valid until the next is taken."""
         number = self.readers.number_of(self.split)
         seeds = [np.zeros_like(row) for row in rows] if views is None else [view.reshape(-1) for view in views]
@@ -47,11 +47,13 @@ class Synthetic:
     seed: int
 
 
-Known = Resident | Streamed  # samples whose targets are known, so that predictions can be scored
-Source = Known | Synthetic
+DatasetSource = Resident | Streamed  # samples whose targets are known, so that predictions can be scored
+Source = DatasetSource | Synthetic
 
 
-def batches_of(source: Known, rows: Order, views: Views | None) -> Iterator[tuple[NDArray[np.float32], NDArray[Any]]]:
+def batches_of(
+    source: DatasetSource, rows: Indices, views: Views | None
+) -> Iterator[tuple[NDArray[np.float32], NDArray[Any]]]:
     """Model inputs and targets of each row, for engines that take numpy; images are N × C × H × W."""
     labels = source.split.labels
     if isinstance(source, Streamed):
@@ -63,7 +65,7 @@ def batches_of(source: Known, rows: Order, views: Views | None) -> Iterator[tupl
         yield samples if views is None else shifted(samples, views[step]), labels[row]
 
 
-def samples_of(source: Known, indices: Order, batch_size: int) -> Iterator[NDArray[np.float32]]:
+def samples_of(source: DatasetSource, indices: Indices, batch_size: int) -> Iterator[NDArray[np.float32]]:
     """Model inputs of `indices`, unchanged, `batch_size` at a time."""
     parts = [indices[start : start + batch_size] for start in range(0, len(indices), batch_size)]
     stored = (
@@ -87,12 +89,12 @@ def normalised(samples: Samples, split: Split | StoredSplit) -> NDArray[np.float
 def shifted(images: NDArray[np.float32], views: Views) -> NDArray[np.float32]:
     """N × C × H × W images, each mirrored and moved as its view says; what enters the frame is 0, the background."""
     height, width = images.shape[2:]
-    frame = ((0, 0), (0, 0), (MOST_SHIFT, MOST_SHIFT), (MOST_SHIFT, MOST_SHIFT))
+    frame = ((0, 0), (0, 0), (MAX_SHIFT, MAX_SHIFT), (MAX_SHIFT, MAX_SHIFT))
     framed = np.pad(images, frame)
     mirrored, down, right = views.T
-    y = MOST_SHIFT - down[:, None] + np.arange(height)
+    y = MAX_SHIFT - down[:, None] + np.arange(height)
     x = np.arange(width) - right[:, None]
-    x = MOST_SHIFT + np.where(mirrored[:, None] == 1, width - 1 - x, x)
+    x = MAX_SHIFT + np.where(mirrored[:, None] == 1, width - 1 - x, x)
     rows = np.arange(len(images))
     seen: NDArray[np.float32] = framed[rows[:, None, None], :, y[:, :, None], x[:, None, :]]
     return np.ascontiguousarray(seen.transpose(0, 3, 1, 2))

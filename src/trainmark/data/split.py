@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 SplitName = Literal["train", "eval"]
 Raw = bytes | memoryview  # a sample as it is stored
 
-MOST_SAMPLES = 100_000_000  # that are made: their bootstrap is drawn in seconds; ImageNet has 1.3 million
+MAX_SAMPLES = 100_000_000  # that are made: their bootstrap is drawn in seconds; ImageNet has 1.3 million
 
 
 @dataclass(frozen=True)

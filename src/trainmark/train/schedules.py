@@ -1,4 +1,4 @@
-"""The learning-rate schedules: pure functions of where training stands, as shares of the peak rate."""
+"""The learning-rate schedules: pure functions of training progress, as fractions of the peak rate."""
 
 import math
 from typing import NamedTuple
@@ -7,7 +7,7 @@ from trainmark.spec.config import TrainConfig
 
 
 class Progress(NamedTuple):
-    """Where training stands and how long it is, in steps; warm-up may end within a step."""
+    """The current step and the length of training, in steps; warm-up may end within a step."""
 
     step: int
     steps_per_epoch: int
@@ -16,7 +16,7 @@ class Progress(NamedTuple):
 
     @property
     def epochs(self) -> float:
-        """Epochs that lie behind this step, warm-up among them."""
+        """Epochs before this step, including warm-up."""
         return self.step / self.steps_per_epoch
 
     @property
@@ -26,7 +26,7 @@ class Progress(NamedTuple):
 
     @property
     def share_left(self) -> float:
-        """How much of the training after warm-up is still to come, this step included: from 1 down, never 0."""
+        """The remaining fraction of the training after warm-up, including this step: from 1 down, never 0."""
         return (self.total_steps - self.step) / max(1.0, self.total_steps - self.warmup_steps)
 
 
@@ -37,12 +37,12 @@ def constant(progress: Progress, settings: TrainConfig) -> float:
 
 def step(progress: Progress, settings: TrainConfig) -> float:
     """The rate falls by decay_factor every decay_epochs, counted from the first epoch."""
-    # 0.3 // 0.1 is 2 in floating point: a hair is added, so that whole periods count as whole.
+    # 0.3 // 0.1 is 2 in floating point; 1e-9 makes whole periods count as whole.
     return float(settings.decay_factor ** math.floor(progress.epochs / settings.decay_epochs + 1e-9))
 
 
 def polynomial(progress: Progress, settings: TrainConfig) -> float:
-    """The rate falls to zero as the power decay_power of the training that is left."""
+    """The rate falls to zero as the remaining fraction of training to the power decay_power."""
     return float(progress.share_left**settings.decay_power)
 
 
@@ -52,7 +52,7 @@ def cosine(progress: Progress, settings: TrainConfig) -> float:
 
 
 def cyclic(progress: Progress, settings: TrainConfig) -> float:
-    """The rate falls to cycle_floor of its peak and rises again, in straight lines, every cycle_epochs."""
+    """The rate falls to cycle_floor of its peak and rises again, linearly, every cycle_epochs."""
     phase = (progress.epochs_after_warmup / settings.cycle_epochs) % 1.0
     height = abs(2 * phase - 1)  # 1 at both ends of a cycle, 0 in its middle
     return settings.cycle_floor + (1 - settings.cycle_floor) * height

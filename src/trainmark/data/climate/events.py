@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trainmark.data.climate.grid import MOST_BOXES, PADDING, Array, Box, Grid
+from trainmark.data.climate.grid import MAX_BOXES, PADDING, Array, Box, Grid
 from trainmark.data.climate.rivers import River
 from trainmark.data.climate.storms import Life, Storm
 
@@ -101,8 +101,8 @@ KINDS = (
 )
 
 
-MOST_OVERLAP = 0.1  # share of the smaller of two boxes that the other may cover
-MOST_TRIES = 8  # to find an event a free place; a year that is too full has fewer
+MAX_OVERLAP = 0.1  # share of the smaller of two boxes that the other may cover
+MAX_TRIES = 8  # to find an event a free place; a year that is too full has fewer
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ class Cast:
         self._boxes: list[list[tuple[Box, int | None]]] = [[] for _ in range(calendar.num_steps)]
         self._present: list[list[Event]] = [[] for _ in range(calendar.num_steps)]
         for kind, life in _lives(calendar, events_per_sample, random):
-            any(self._admit(kind.begin(life, grid, random)) for _ in range(MOST_TRIES))
+            any(self._admit(kind.begin(life, grid, random)) for _ in range(MAX_TRIES))
 
     def present(self, step: int) -> list[Event]:
         """The events at a step, those too faint for a box as well."""
@@ -140,7 +140,7 @@ class Cast:
 
     def boxes(self) -> Array:
         """The boxes of all steps, steps × 15 × 5, rows that are not needed −1 throughout."""
-        boxes = np.full((self._calendar.num_steps, MOST_BOXES, 5), PADDING, np.float32)
+        boxes = np.full((self._calendar.num_steps, MAX_BOXES, 5), PADDING, np.float32)
         for step, all_boxes in enumerate(self._boxes):
             seen = [(*box, category) for box, category in all_boxes if category is not None]
             for row, values in enumerate(seen):
@@ -153,7 +153,7 @@ class Cast:
         boxes = [event.box(self._calendar.day(step), self._grid) for step in steps]
         for step, box in zip(steps, boxes, strict=True):
             others = self._boxes[step]
-            if len(others) == MOST_BOXES or any(_overlap(box, other) > MOST_OVERLAP for other, _ in others):
+            if len(others) == MAX_BOXES or any(_overlap(box, other) > MAX_OVERLAP for other, _ in others):
                 return False
         for step, box in zip(steps, boxes, strict=True):
             self._present[step].append(event)

@@ -16,8 +16,8 @@ class Waves:
     cos(x + y) = cos x · cos y − sin x · sin y makes their sum one product of two thin matrices.
     """
 
-    def __init__(self, random: np.random.Generator, grid: Grid, fewest_crests: int, most_crests: int) -> None:
-        crests = random.uniform(fewest_crests, most_crests, NUM_WAVES)
+    def __init__(self, random: np.random.Generator, grid: Grid, fewest_crests: int, max_crests: int) -> None:
+        crests = random.uniform(fewest_crests, max_crests, NUM_WAVES)
         direction = random.uniform(-np.pi / 2, np.pi / 2, NUM_WAVES)
         self._zonal = np.round(crests * np.cos(direction))  # whole, so that the last column meets the first
         meridional = crests * np.sin(direction)

@@ -45,7 +45,7 @@ CLASSES = ("tropical depression", "tropical cyclone", "extratropical cyclone", "
 TROPICAL_DEPRESSION, TROPICAL_CYCLONE, EXTRATROPICAL_CYCLONE, ATMOSPHERIC_RIVER = range(4)
 
 BOX_COLUMNS = ("ymin", "xmin", "ymax", "xmax", "class")
-MOST_BOXES = 15  # of one sample; rows that are not needed are −1 throughout
+MAX_BOXES = 15  # of one sample; rows that are not needed are −1 throughout
 PADDING = -1
 
 

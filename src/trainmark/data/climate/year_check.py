@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from trainmark.data.climate.grid import BOX_COLUMNS, CHANNELS, CLASSES, MOST_BOXES, NUM_CHANNELS, PADDING, Array
+from trainmark.data.climate.grid import BOX_COLUMNS, CHANNELS, CLASSES, MAX_BOXES, NUM_CHANNELS, PADDING, Array
 from trainmark.data.climate.year_file import DAMAGE, one_line
 from trainmark.data.split import Problem, place_in_file
 from trainmark.spec.units import counted, show_shape
@@ -75,8 +75,8 @@ def _wrong_form_of_images(images: Any) -> Iterator[str]:
 
 
 def _wrong_form_of_boxes(boxes: Any, shape_of_images: tuple[int, ...] | None) -> Iterator[str]:
-    if len(boxes.shape) != 3 or boxes.shape[1:] != (MOST_BOXES, len(BOX_COLUMNS)):
-        yield f"its boxes are {show_shape(boxes.shape)}, not steps × {MOST_BOXES} × {len(BOX_COLUMNS)}"
+    if len(boxes.shape) != 3 or boxes.shape[1:] != (MAX_BOXES, len(BOX_COLUMNS)):
+        yield f"its boxes are {show_shape(boxes.shape)}, not steps × {MAX_BOXES} × {len(BOX_COLUMNS)}"
     elif shape_of_images and boxes.shape[0] != shape_of_images[0]:
         yield f"it has boxes for {counted(boxes.shape[0], 'sample')}, but {counted(shape_of_images[0], 'image')}"
     if boxes.dtype.kind not in "iuf":

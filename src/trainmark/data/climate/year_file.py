@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from trainmark.data.climate.grid import BOX_COLUMNS, CHANNELS, CLASSES, MOST_BOXES, NUM_CHANNELS, Array
+from trainmark.data.climate.grid import BOX_COLUMNS, CHANNELS, CLASSES, MAX_BOXES, NUM_CHANNELS, Array
 from trainmark.data.climate.year import Year
 from trainmark.data.split import Raw
 from trainmark.spec.errors import DataError
@@ -116,7 +116,7 @@ def _boxes(file: Any, path: Path, num_steps: int) -> Array:
         boxes: Array = np.asarray(file["boxes"][()], np.float32)
     except DAMAGE as error:
         raise _damaged(f"{path} has no readable dataset 'boxes': {one_line(error)}") from error
-    wanted = (num_steps, MOST_BOXES, len(BOX_COLUMNS))
+    wanted = (num_steps, MAX_BOXES, len(BOX_COLUMNS))
     if boxes.shape != wanted:
         raise _damaged(f"{path}: its boxes are {boxes.shape}, but its images need {wanted}")
     (wrong,) = np.nonzero((~np.isfinite(boxes).all(2) | (boxes[..., 4] >= len(CLASSES))).any(1))

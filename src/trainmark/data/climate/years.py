@@ -57,9 +57,9 @@ def _h5_files(folder: Path) -> list[Path]:
     return sorted(file for file in folder.glob("*.h5") if not file.name.startswith("."))
 
 
-MOST_SAMPLES = 64
+MAX_SAMPLES = 64
 FEWEST_SAMPLES = 8
-MOST_VALUES = 2**26  # 256 MiB of float32: at 16 × 768 × 1152 the fewest samples are more than enough
+MAX_VALUES = 2**26  # 256 MiB of float32: at 16 × 768 × 1152 the fewest samples are more than enough
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class ChannelStatistics:
 
 def chosen_samples(num_samples: int, values_per_sample: int) -> list[int]:
     """Which samples are read: evenly spread, the same ones for every process."""
-    wanted = min(MOST_SAMPLES, max(FEWEST_SAMPLES, MOST_VALUES // values_per_sample), num_samples)
+    wanted = min(MAX_SAMPLES, max(FEWEST_SAMPLES, MAX_VALUES // values_per_sample), num_samples)
     return [place * num_samples // wanted for place in range(wanted)]
 
 

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from trainmark.data.datasets.shapes import Shapes, ShapesSettings
 from trainmark.data.images.files import HOW_TO_FIND_ALL, reason_of
-from trainmark.data.split import MOST_SAMPLES, Problem, Split, SplitName
+from trainmark.data.split import MAX_SAMPLES, Problem, Split, SplitName
 from trainmark.spec.config import StrictSection
 from trainmark.spec.errors import ConfigError, DataError
 from trainmark.spec.units import counted
@@ -32,8 +32,8 @@ class Cifar10Settings(StrictSection):
     """Where the files lie; the rest is for images that are made."""
 
     path: str | None = Field(None, description="folder that holds data_batch_1.bin …; default: images are made")
-    num_train: int = Field(5000, ge=5, le=MOST_SAMPLES, description="training images that are made")
-    num_eval: int = Field(1000, ge=1, le=MOST_SAMPLES, description="held-out images that are made")
+    num_train: int = Field(5000, ge=5, le=MAX_SAMPLES, description="training images that are made")
+    num_eval: int = Field(1000, ge=1, le=MAX_SAMPLES, description="held-out images that are made")
     seed: int = Field(1, ge=0, description="seed of the images that are made")
 
 

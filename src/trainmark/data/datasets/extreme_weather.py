@@ -16,7 +16,7 @@ from trainmark.data.climate.year import Climate, Year
 from trainmark.data.climate.year_check import problems_of_files
 from trainmark.data.climate.year_file import YearFile, count_samples, was_simulated, write_year
 from trainmark.data.climate.years import Years, files_of_split
-from trainmark.data.split import MOST_SAMPLES, Problem, SplitName, StoredSplit
+from trainmark.data.split import MAX_SAMPLES, Problem, SplitName, StoredSplit
 from trainmark.spec.config import StrictSection
 from trainmark.spec.errors import DataError
 
@@ -29,8 +29,8 @@ class ExtremeWeatherSettings(StrictSection):
 
     path: str | None = Field(None, description="folder of HDF5 files; default: weather is made")
     eval_files: str = Field("", description="files held out where path has no train/ and eval/; default: the last")
-    num_train: int = Field(400, ge=1, le=MOST_SAMPLES, description="training samples that are made")
-    num_eval: int = Field(120, ge=1, le=MOST_SAMPLES, description="held-out samples that are made")
+    num_train: int = Field(400, ge=1, le=MAX_SAMPLES, description="training samples that are made")
+    num_eval: int = Field(120, ge=1, le=MAX_SAMPLES, description="held-out samples that are made")
     height: int = Field(64, ge=48, description="rows of a made image, from pole to pole; the real ones have 768")
     width: int = Field(96, ge=64, description="columns of a made image, round the globe; the real ones have 1152")
     seed: int = Field(1, ge=0, description="seed of the weather that is made")

@@ -9,7 +9,7 @@ from pydantic import Field
 from trainmark.data.images.draw import draw_picture, figure_of, write_picture
 from trainmark.data.images.files import ImageFiles, files_of_folders, list_folders, listing_fault
 from trainmark.data.images.stored import StoredImages, folder_problems, image_problems
-from trainmark.data.split import MOST_SAMPLES, Problem, SplitName
+from trainmark.data.split import MAX_SAMPLES, Problem, SplitName
 from trainmark.spec.config import StrictSection
 from trainmark.spec.errors import ConfigError, DataError
 
@@ -23,8 +23,8 @@ class ImagenetSettings(StrictSection):
 
     path: str | None = Field(None, description="folder that holds train/ and val/; default: images are made")
     image_size: int = Field(224, ge=8, le=4096, description="pixels from side to side, as the model sees an image")
-    num_train: int = Field(1000, ge=1, le=MOST_SAMPLES, description="training images that are made")
-    num_eval: int = Field(200, ge=1, le=MOST_SAMPLES, description="held-out images that are made")
+    num_train: int = Field(1000, ge=1, le=MAX_SAMPLES, description="training images that are made")
+    num_eval: int = Field(200, ge=1, le=MAX_SAMPLES, description="held-out images that are made")
     num_classes: int = Field(10, ge=2, description="classes of the images that are made")
     seed: int = Field(1, ge=0, description="seed of the images that are made")
 

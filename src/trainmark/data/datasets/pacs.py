@@ -22,7 +22,7 @@ from trainmark.data.images.files import (
     read_listing,
 )
 from trainmark.data.images.stored import StoredImages, folder_problems, image_problems
-from trainmark.data.split import MOST_SAMPLES, Problem, SplitName, place_in_file
+from trainmark.data.split import MAX_SAMPLES, Problem, SplitName, place_in_file
 from trainmark.spec.config import StrictSection
 from trainmark.spec.errors import ConfigError, DataError
 
@@ -47,8 +47,8 @@ class PacsSettings(StrictSection):
     eval_domain: Literal["validation", "sketch"] = Field(
         "validation", description="what evaluates: held-out images of the domains trained on, or sketches"
     )
-    num_train: int = Field(700, ge=1, le=MOST_SAMPLES, description="training images that are made")
-    num_eval: int = Field(140, ge=1, le=MOST_SAMPLES, description="validation images that are made, and sketches")
+    num_train: int = Field(700, ge=1, le=MAX_SAMPLES, description="training images that are made")
+    num_eval: int = Field(140, ge=1, le=MAX_SAMPLES, description="validation images that are made, and sketches")
     seed: int = Field(1, ge=0, description="seed of the images that are made, and of a split that no file lists")
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from trainmark.data.split import MOST_SAMPLES, Split, SplitName
+from trainmark.data.split import MAX_SAMPLES, Split, SplitName
 from trainmark.spec.config import StrictSection
 
 IMAGE_SIZE = 32
@@ -20,8 +20,8 @@ Array = NDArray[np.float32]
 class ShapesSettings(StrictSection):
     """How many images, and how hard they are to tell apart."""
 
-    num_train: int = Field(4000, ge=1, le=MOST_SAMPLES, description="training images")
-    num_eval: int = Field(2000, ge=1, le=MOST_SAMPLES, description="held-out images")
+    num_train: int = Field(4000, ge=1, le=MAX_SAMPLES, description="training images")
+    num_eval: int = Field(2000, ge=1, le=MAX_SAMPLES, description="held-out images")
     seed: int = Field(1, ge=0, description="seed of the dataset itself")
     noise: float = Field(0.3, ge=0, description="standard deviation of pixel noise; contrast is about 0.8")
     label_noise: float = Field(0.05, ge=0, le=1, description="share of images whose label is drawn anew at random")

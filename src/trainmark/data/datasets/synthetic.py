@@ -2,14 +2,14 @@
 
 from pydantic import Field
 
-from trainmark.data.split import MOST_SAMPLES, SplitName
+from trainmark.data.split import MAX_SAMPLES, SplitName
 from trainmark.spec.config import StrictSection
 
 
 class SyntheticSettings(StrictSection):
     """The shape of the made-up images, and how many of them an epoch pretends to have."""
 
-    num_train: int = Field(12_800, ge=1, le=MOST_SAMPLES, description="images of one epoch")
+    num_train: int = Field(12_800, ge=1, le=MAX_SAMPLES, description="images of one epoch")
     channels: int | None = Field(None, ge=1, description="channels of an image; default: the model's")
     height: int | None = Field(None, ge=1, description="pixels from top to bottom; default: the model's")
     width: int | None = Field(None, ge=1, description="pixels from left to right; default: the model's")

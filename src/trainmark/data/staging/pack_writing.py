@@ -21,7 +21,7 @@ from trainmark.spec.files import write_atomically, write_json
 from trainmark.spec.units import show_bytes
 
 READERS = 8  # threads: small files on shared storage cost waiting, not computing
-MOST_AHEAD = 64  # samples under way
+MAX_AHEAD = 64  # samples under way
 AHEAD_BYTES = 32 * 2**20  # of them: staging should not be the peak of a worker's memory
 UNFINISHED = ".unfinished"
 
@@ -83,7 +83,7 @@ def _copy_samples(split: StoredSplit, indices: Sequence[int], path: Path, progre
 def _read_ahead(split: StoredSplit, indices: Sequence[int]) -> Iterator[Raw]:
     """The bytes of each sample, in order, while the next ones are being read."""
     largest = max((split.size_bytes(index) for index in indices), default=0)
-    ahead = min(MOST_AHEAD, max(2, AHEAD_BYTES // max(1, largest)))
+    ahead = min(MAX_AHEAD, max(2, AHEAD_BYTES // max(1, largest)))
     under_way: deque[Future[Raw]] = deque()
     with ThreadPoolExecutor(READERS) as threads:
         for index in indices:

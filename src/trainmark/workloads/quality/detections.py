@@ -31,7 +31,7 @@ Predictions = NDArray[np.floating]  # [images, detections, 6]: ymin, xmin, ymax,
 Labels = NDArray[np.floating]  # [images, boxes, 5]: ymin, xmin, ymax, xmax, class; class −1: none
 Positions = NDArray[np.int64]
 
-MOST_PER_IMAGE = 100  # COCO's maxDets
+MAX_PER_IMAGE = 100  # COCO's maxDets
 CELLS_OF_BLOCK = 16_384  # boxes that are worked on together: few enough for a cache, enough to hide Python's overhead
 
 
@@ -104,7 +104,7 @@ def array_of(table: Detections, num_images: int) -> NDArray[np.float32]:
     table = table.rows(np.lexsort((-table.scores, table.images)))
     counts = np.bincount(table.images, minlength=num_images)
     ranks = np.arange(len(table.images)) - np.repeat(np.cumsum(counts) - counts, counts)
-    table, ranks = table.rows(ranks < MOST_PER_IMAGE), ranks[ranks < MOST_PER_IMAGE]
-    array = np.full((num_images, MOST_PER_IMAGE, 6), -1, dtype=np.float32)
+    table, ranks = table.rows(ranks < MAX_PER_IMAGE), ranks[ranks < MAX_PER_IMAGE]
+    array = np.full((num_images, MAX_PER_IMAGE, 6), -1, dtype=np.float32)
     array[table.images, ranks] = np.vstack([table.boxes, table.scores, table.classes]).T
     return array

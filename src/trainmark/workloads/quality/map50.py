@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from trainmark.workloads.quality.boxes_fusion import fuse, suppress
 from trainmark.workloads.quality.detections import (
-    MOST_PER_IMAGE,
+    MAX_PER_IMAGE,
     Boxes,
     Detections,
     Labels,
@@ -20,7 +20,7 @@ from trainmark.workloads.quality.detections import (
     truth_of,
 )
 
-LEAST_OVERLAP = 0.5
+MIN_OVERLAP = 0.5
 NUM_RECALLS = 101  # 0, 0.01, …, 1
 NUM_RESAMPLES = 200
 RESAMPLING_SEED = 0  # the same predictions have the same interval
@@ -50,7 +50,7 @@ def _match_block(boxes: Boxes, truth: Boxes, is_free: NDArray[np.bool_]) -> NDAr
         open_overlaps = np.where(is_free, overlaps[:, rank], -1.0)
         # COCO goes on to a box that overlaps as much as the best so far: of equals, the last is taken.
         best = num_truths - 1 - open_overlaps[:, ::-1].argmax(axis=1)
-        hits[:, rank] = open_overlaps[runs, best] >= LEAST_OVERLAP
+        hits[:, rank] = open_overlaps[runs, best] >= MIN_OVERLAP
         is_free[runs, best] &= ~hits[:, rank]
     return hits
 
@@ -139,7 +139,7 @@ class Map50Nms:
 
 def _rankings(predictions: Predictions, labels: Labels) -> tuple[Ranking, ...]:
     table, truth = table_of(predictions), truth_of(labels)
-    found = table.rows(runs_of(table).ranks() < MOST_PER_IMAGE)  # COCO's limit is one of an image's class
+    found = table.rows(runs_of(table).ranks() < MAX_PER_IMAGE)  # COCO's limit is one of an image's class
     return rank_by_class(found, find_matches(found, truth), truth, len(labels))
 
 

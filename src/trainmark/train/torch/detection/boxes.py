@@ -39,10 +39,10 @@ def clip(boxes: Tensor, height: int, width: int) -> Tensor:
     return torch.stack([y, x], dim=-1).flatten(-2)
 
 
-def are_solid(boxes: Tensor, least_side: float = 0.0) -> Tensor:
-    """Whether each box has a height and a width above `least_side`; a box with NaN has neither."""
+def are_solid(boxes: Tensor, min_side: float = 0.0) -> Tensor:
+    """Whether each box has a height and a width above `min_side`; a box with NaN has neither."""
     sides = boxes[..., 2:] - boxes[..., :2]
-    return (sides > least_side).all(dim=-1)
+    return (sides > min_side).all(dim=-1)
 
 
 def encode(boxes: Tensor, references: Tensor, weights: tuple[float, float]) -> Tensor:

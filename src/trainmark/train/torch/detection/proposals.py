@@ -18,20 +18,20 @@ BLOCK_ON_CPU, BLOCK = 128, 512
 PAIRS_AT_ONCE = 2**27  # bounds memory: 512 MiB for the overlaps of so many pairs
 
 
-def surviving(boxes: Tensor, is_valid: Tensor, most_overlap: float) -> Tensor:
+def surviving(boxes: Tensor, is_valid: Tensor, max_overlap: float) -> Tensor:
     """Which valid boxes of each group overlap none before them that stays by more; [G, N, 4], best first → [G, N]."""
     groups_at_once = max(1, PAIRS_AT_ONCE // (_block_on(boxes.device) * max(1, boxes.shape[1])))
     parts = zip(torch.split(boxes, groups_at_once), torch.split(is_valid, groups_at_once), strict=True)
-    return torch.cat([_surviving_of_groups(*part, most_overlap) for part in parts])
+    return torch.cat([_surviving_of_groups(*part, max_overlap) for part in parts])
 
 
-def _surviving_of_groups(boxes: Tensor, is_valid: Tensor, most_overlap: float) -> Tensor:
+def _surviving_of_groups(boxes: Tensor, is_valid: Tensor, max_overlap: float) -> Tensor:
     stayed = boxes.new_zeros(boxes.shape[0], 1, 4)  # a box without area overlaps nothing
     stays = [is_valid[:, :0]]
     size = _block_on(boxes.device)
     for block, is_candidate in zip(torch.split(boxes, size, 1), torch.split(is_valid, size, 1), strict=True):
-        is_candidate = is_candidate & (overlap(stayed, block).amax(dim=1) <= most_overlap)
-        stays.append(_settle(overlap(block, block) > most_overlap, is_candidate))
+        is_candidate = is_candidate & (overlap(stayed, block).amax(dim=1) <= max_overlap)
+        stays.append(_settle(overlap(block, block) > max_overlap, is_candidate))
         stayed = torch.cat([stayed, _packed(block, stays[-1])], dim=1)
     return torch.cat(stays, dim=1)
 
@@ -59,7 +59,7 @@ def _packed(boxes: Tensor, stays: Tensor) -> Tensor:
     return kept.gather(1, places[..., None].expand(-1, -1, 4))
 
 
-LEAST_SIDE = 1e-3  # pixels; clipping leaves regions without area
+MIN_SIDE = 1e-3  # pixels; clipping leaves regions without area
 
 
 class Regions(NamedTuple):
@@ -78,7 +78,7 @@ def propose(
     *,
     before_nms: int,
     after_nms: int,
-    most_overlap: float,
+    max_overlap: float,
 ) -> Regions:
     """The `after_nms` best regions of each image, after suppression within each level's `before_nms` best."""
     columns = min(before_nms, max(len(each) for each in anchors))
@@ -86,8 +86,8 @@ def propose(
     boxes = torch.stack([boxes for boxes, _ in best], dim=1)  # [B, levels, columns, 4]
     scores = torch.stack([scores for _, scores in best], dim=1)
     boxes = clip(boxes, *image_size)
-    is_valid = are_solid(boxes, LEAST_SIDE) & (scores > -torch.inf)
-    stays = surviving(boxes.flatten(0, 1), is_valid.flatten(0, 1), most_overlap).view(is_valid.shape)
+    is_valid = are_solid(boxes, MIN_SIDE) & (scores > -torch.inf)
+    stays = surviving(boxes.flatten(0, 1), is_valid.flatten(0, 1), max_overlap).view(is_valid.shape)
     scores = scores.masked_fill(~stays, -torch.inf).flatten(1)
     chosen = scores.topk(min(after_nms, scores.shape[1]), dim=1)
     return Regions(pick(boxes.flatten(1, 2), chosen.indices), chosen.values > -torch.inf)
@@ -131,7 +131,7 @@ def detect(
 
 def _candidates(boxes: Tensor, scores: Tensor, threshold: float) -> tuple[Tensor, Tensor]:
     """Boxes and scores of each group, best first, in as many columns as the fullest group needs."""
-    scores = scores.masked_fill(~are_solid(boxes, LEAST_SIDE), 0.0)
+    scores = scores.masked_fill(~are_solid(boxes, MIN_SIDE), 0.0)
     columns = int((scores > threshold).sum(dim=1).max())
     best = scores.topk(columns, dim=1)
     return pick(boxes, best.indices), best.values

@@ -59,10 +59,10 @@ def pick(values: Tensor, places: Tensor) -> Tensor:
     return values.gather(1, index)
 
 
-def draw(matches: Matches, count: int, most_objects: int) -> Sample:
-    """Up to `most_objects` objects of each image, and as much background as makes `count` of them."""
+def draw(matches: Matches, count: int, max_objects: int) -> Sample:
+    """Up to `max_objects` objects of each image, and as much background as makes `count` of them."""
     chance = torch.rand(matches.is_object.shape, device=matches.is_object.device)
-    objects, drawn_objects = _first(chance, matches.is_object, most_objects)
+    objects, drawn_objects = _first(chance, matches.is_object, max_objects)
     background, drawn_background = _first(chance, matches.is_background, count)
     room = count - drawn_objects.sum(dim=1, keepdim=True)
     drawn_background &= torch.arange(background.shape[1], device=room.device) < room

@@ -159,7 +159,7 @@ class FasterRcnn(nn.Module):
             outputs.image_size,
             before_nms=before_nms,
             after_nms=after_nms,
-            most_overlap=self.settings.proposal_overlap,
+            max_overlap=self.settings.proposal_overlap,
         )
 
     def _look(self, outputs: "DenseOutputs", boxes: Tensor, images: Tensor) -> tuple[Tensor, Tensor]:

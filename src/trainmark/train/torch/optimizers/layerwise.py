@@ -22,7 +22,7 @@ def layer_groups(parameters: Iterable[nn.Parameter], weight_decay: float) -> lis
     ]
 
 
-def own_parts(tensors: Iterable[Tensor | None]) -> list[Tensor]:
+def local_tensors(tensors: Iterable[Tensor | None]) -> list[Tensor]:
     """What this worker holds of each tensor that exists, as plain tensors that share its memory."""
     return [each.to_local() if _is_shard(each) else each for each in tensors if each is not None]
 
@@ -32,7 +32,7 @@ def widened(tensors: Sequence[Tensor]) -> list[Tensor]:
     return [each.to(torch.promote_types(each.dtype, torch.float32)) for each in tensors]
 
 
-def whole_norms(parts: list[Tensor], parameters: Sequence[nn.Parameter]) -> Tensor:
+def global_norms(parts: list[Tensor], parameters: Sequence[nn.Parameter]) -> Tensor:
     """The L2 norms, in float32, of tensors sharded like `parameters`, of which this worker holds `parts`."""
     norms = torch.stack(torch._foreach_norm(parts, 2, torch.float32))
     first = parameters[0]
@@ -90,12 +90,12 @@ class Lars(torch.optim.Optimizer):
                 self._step_group(group, trained)
 
     def _step_group(self, group: dict[str, Any], trained: list[nn.Parameter]) -> None:
-        weights = own_parts(trained)
-        gradients = own_parts(each.grad for each in trained)
-        velocities = own_parts(self.state[each]["momentum_buffer"] for each in trained)
+        weights = local_tensors(trained)
+        gradients = local_tensors(each.grad for each in trained)
+        velocities = local_tensors(self.state[each]["momentum_buffer"] for each in trained)
         torch._foreach_mul_(velocities, group["momentum"])
         if group["adapts"]:
-            trust = _lars_trust(group, whole_norms(weights, trained), whole_norms(gradients, trained))
+            trust = _lars_trust(group, global_norms(weights, trained), global_norms(gradients, trained))
             rates = trust * group["lr"]
             torch._foreach_addcmul_(velocities, widened(gradients), rates.unbind())
             torch._foreach_addcmul_(velocities, widened(weights), (rates * group["weight_decay"]).unbind())
@@ -144,20 +144,20 @@ class Lamb(torch.optim.Optimizer):
                 self._step_group(group, trained)
 
     def _step_group(self, group: dict[str, Any], trained: list[nn.Parameter]) -> None:
-        weights = own_parts(trained)
+        weights = local_tensors(trained)
         directions = self._adam_directions(group, trained)
         torch._foreach_add_(directions, weights, alpha=group["weight_decay"])
         rates = group["lr"]
         if group["adapts"]:
-            rates = (rates * _lamb_trust(whole_norms(weights, trained), whole_norms(directions, trained))).unbind()
+            rates = (rates * _lamb_trust(global_norms(weights, trained), global_norms(directions, trained))).unbind()
         torch._foreach_mul_(directions, rates)
         torch._foreach_sub_(weights, directions)
 
     def _adam_directions(self, group: dict[str, Any], trained: list[nn.Parameter]) -> list[Tensor]:
         """This worker's part of m̂ / (√v̂ + ε), where m̂ = m / (1 - β1ᵗ) and v̂ = v / (1 - β2ᵗ)."""
-        gradients = own_parts(each.grad for each in trained)
-        means = own_parts(self.state[each]["exp_avg"] for each in trained)
-        squares = own_parts(self.state[each]["exp_avg_sq"] for each in trained)
+        gradients = local_tensors(each.grad for each in trained)
+        means = local_tensors(self.state[each]["exp_avg"] for each in trained)
+        squares = local_tensors(self.state[each]["exp_avg_sq"] for each in trained)
         torch._foreach_lerp_(means, gradients, 1 - group["beta1"])
         torch._foreach_mul_(squares, group["beta2"])
         torch._foreach_addcmul_(squares, gradients, gradients, 1 - group["beta2"])

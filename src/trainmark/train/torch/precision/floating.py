@@ -18,7 +18,7 @@ OF_BF16, OF_FP16 = 0.01, 0.001
 
 def tf32(device: torch.device, settings: TrainConfig) -> Arithmetic:
     """fp32 tensors, products rounded to tf32 (10 bits of mantissa); needs a GPU."""
-    assert device.type == "cuda", "the plan has checked it"
+    assert device.type == "cuda", "checked by the plan"
     allow_tf32(convolutions=True, matrices=True)
     return Arithmetic(note="fp32 tensors, tf32 convolutions and matrix products", loss_tolerance=OF_FP16)
 
