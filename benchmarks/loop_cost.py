@@ -1,4 +1,4 @@
-"""What the loop itself costs per step: rates, recording and iteration around an engine that does nothing.
+"""The cost of the loop per step: rates, recording and iteration around a no-op engine.
 
 Everything outside the engine is real: the plan of an epoch, learning rates, the step recorder with its blocks on disk,
 the checks for checkpoints and for a request to end. At most 50 µs a step are allowed.
@@ -39,7 +39,7 @@ BATCH = 32
 
 
 class NoEngine:
-    """As much of an engine as the loop calls; a step is over at once."""
+    """A no-op engine with the methods that the loop calls."""
 
     clock = HostClock()
 
@@ -61,7 +61,7 @@ class NoEngine:
 
 
 def measure(steps: int) -> float:
-    """Microseconds per step of one epoch of so many steps."""
+    """Microseconds per step, over one epoch of `steps` steps."""
     chosen = [
         *("dataset=synthetic", f"data.num_train={steps * BATCH}", f"train.batch_size={BATCH}", "train.epochs=1"),
         *("ensemble.members=1", "ensemble.workers=1", "ensemble.bootstrap=none", "launch.checkpoint_epochs=0"),
@@ -82,8 +82,8 @@ def measure(steps: int) -> float:
 def main() -> None:
     """Prints the cost; exit code 1 if it is above the limit."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=20_000, help="steps of the epoch that is timed")
-    parser.add_argument("--repeats", type=int, default=10, help="how often")
+    parser.add_argument("--steps", type=int, default=20_000, help="steps per timed epoch")
+    parser.add_argument("--repeats", type=int, default=10, help="number of timed epochs")
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     options = parser.parse_args()
     machine = describe_machine()

@@ -11,7 +11,7 @@ from trainmark.collect.progress import ProgressReader, mark_queued, read_progres
 from trainmark.data.bootstrap import write_bootstraps
 from trainmark.data.epochs import steps_per_epoch
 from trainmark.data.facts import facts_of
-from trainmark.data.folders import Progress, make_missing, open_dataset
+from trainmark.data.folders import Progress, generate_missing, open_dataset
 from trainmark.launch.follow import RunJobs, cancel_jobs, follow_jobs, outcome_of_stop, raise_first
 from trainmark.launch.launcher import Launcher, ask_queue, preview_scripts
 from trainmark.machine.claims import stop_claimant
@@ -70,7 +70,7 @@ def preview(planned: PlannedRun, most_members: int) -> dict[str, str]:
 
 def prepare(planned: PlannedRun, making: Progress, preparing: Progress) -> RunFolder:
     """The folder of a run that can be followed: its data are made, its bootstraps drawn; nothing is launched."""
-    make_missing(planned.config, planned.places.data, making)
+    generate_missing(planned.config, planned.places.data, making)
     return write_run(planned.config, planned.plan, planned.site, planned.places, preparing)
 
 
@@ -99,7 +99,7 @@ def reopen(folder: RunFolder, making: Progress, data_dir: Path | None = None) ->
     change_data_dir(folder, data_dir)
     if any(record.is_missing() for record in job_records(folder, config, plan, site)):
         launcher.reach()  # not for finished members: they are collected wherever the folder is
-        make_missing(config, places_of(folder).data, making)
+        generate_missing(config, places_of(folder).data, making)
     return folder
 
 

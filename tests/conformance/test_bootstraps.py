@@ -92,10 +92,10 @@ def test_a_plug_ins_sampler_is_drawn_from_and_audited_without_a_theory(tmp_path:
 
 
 def test_a_sampler_whose_counts_are_none_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"must give counts from 0 to 255, but gave 300 to 300\."):
+    with pytest.raises(ConfigError, match=r"must return counts from 0 to 255, but returned 300 to 300\."):
         sample_counts(f"{__name__}:too_many", 4, seed=1, member=0)
     with pytest.raises(
-        ConfigError, match=r"must give 4 whole numbers, but gave an array of float64 and shape \(4,\)\."
+        ConfigError, match=r"must return 4 integers, but returned an array of float64 and shape \(4,\)\."
     ):
         sample_counts(f"{__name__}:shares", 4, seed=1, member=0)
 

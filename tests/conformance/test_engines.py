@@ -183,7 +183,7 @@ def test_the_plan_refuses_what_an_engine_does_not_offer_and_names_what_it_does()
         mlp, "train.optimizer=adam"
     )
     assert "trains with one worker, but there are 2" in refusal(mlp, "ensemble.workers=2", "ensemble.members=1")
-    assert "cannot build resnet-tiny" in refusal("ensemble.workers=1", "ensemble.members=1")
+    assert "has no model resnet-tiny" in refusal("ensemble.workers=1", "ensemble.members=1")
     assert "train.torch.recompute is a setting of the engine torch" in refusal(
         mlp, "ensemble.workers=1", "train.torch.recompute=true"
     )

@@ -250,7 +250,7 @@ def test_machine_tells_what_the_cores_can_do(trainmark: Command) -> None:
     assert {"torch.mm 1024", "numpy.matmul 1024"} <= set(ceiling["kernels"])
     assert all(kernel["n"] >= 3 and kernel["flops"] >= kernel["median_flops"] for kernel in ceiling["kernels"].values())
     assert ceiling["cores"] == 2
-    assert all((each["others_s"] is None) == (ceiling["unwatched"] is not None) for each in ceiling["rounds"])
+    assert all((each["others_s"] is None) == (ceiling["no_progress"] is not None) for each in ceiling["rounds"])
     assert document["machine"]["cores"] >= 1
 
 

@@ -29,9 +29,6 @@ RANK = {part: rank for rank, layer in enumerate(LAYERS) for part in layer}
 WITH_TORCH = (
     "train.",
     "workloads.flops.",
-    "data.batches",
-    "data.readers",
-    "data.streaming",
     "machine.ceilings",
 )
 

@@ -22,7 +22,7 @@ def ceiling(phase: str, flops: list[int], others_s: float = 0.0, **fields: Any) 
     """An event of eight rounds of 0.2 s on one core, of which others took `others_s` each."""
     rounds = [{"flops": float(each), "over_s": 0.2, "others_s": others_s} for each in flops]
     known = {"kind": "ceiling", "wall_s": 95.0, "kernel": "torch.mm 1024", "flops": float(max(flops))}
-    return {**known, "phase": phase, "rounds": rounds, "cores": 1, "clock_tick_s": 0.01, "unwatched": None, **fields}
+    return {**known, "phase": phase, "rounds": rounds, "cores": 1, "clock_tick_s": 0.01, "no_progress": None, **fields}
 
 
 def with_ceilings(member: Member, *events: dict[str, Any]) -> Member:
@@ -123,20 +123,20 @@ def test_how_much_of_others_is_too_much(
 
 
 def test_where_load_was_not_watched_the_ceiling_says_so() -> None:
-    event = ceiling("before", QUIET, unwatched="/proc/stat does not list the cores of this process")
+    event = ceiling("before", QUIET, no_progress="/proc/stat does not list the cores of this process")
     for each in event["rounds"]:
         each["others_s"] = None
     found = metric("ceiling_flops", run_of(event))
     assert found.value == 50_000
     assert found.detail is not None
-    assert found.detail["unwatched"] == "/proc/stat does not list the cores of this process"
+    assert found.detail["no_progress"] == "/proc/stat does not list the cores of this process"
 
 
 def test_a_ceiling_of_earlier_versions_is_read_and_has_no_interval() -> None:
     found = metric("ceiling_flops", written_run(written_member(0, ceiling=50_000.0)))
     assert (found.value, found.ci95, found.n) == (50_000, None, 1)
     assert found.detail is not None
-    assert found.detail["unwatched"] == "the events are older than this check"
+    assert found.detail["no_progress"] == "the events are older than this check"
 
 
 def test_workers_that_share_cores_are_not_foreign_to_each_other() -> None:
@@ -148,4 +148,4 @@ def test_workers_that_share_cores_are_not_foreign_to_each_other() -> None:
     found = metric("ceiling_flops", written_run(*members))
     assert found.value == 100_000
     assert found.detail is not None
-    assert "workers share cores" in found.detail["unwatched"]
+    assert "workers share cores" in found.detail["no_progress"]

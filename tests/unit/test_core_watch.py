@@ -36,8 +36,8 @@ def test_a_process_that_computes_on_the_same_core_is_noticed_while_the_ceiling_i
             burner.kill()
     event = json.loads((tmp_path / "ceiling.json").read_text())
     assert event["cores"] == 1
-    if event["unwatched"] is not None:
-        pytest.skip(event["unwatched"])
+    if event["no_progress"] is not None:
+        pytest.skip(event["no_progress"])
     found = metric("ceiling_flops", run_of({"kind": "ceiling", "wall_s": 95.0, "phase": "before", **event}))
     assert "of member 0 rank 0 while the ceiling was measured before training" in str(found.reason)
 
@@ -69,7 +69,7 @@ def test_others_took_what_the_cores_did_beyond_the_process_and_its_children(monk
     assert watch.read() == {"over_s": 1.0, "others_s": pytest.approx(0.9 - 0.6 + 0.1)}
     counts.busy, counts.own_s, counts.now_s = 140, 0.95, 1.5  # half a second more, all of it the process's own
     assert watch.read() == {"over_s": 0.5, "others_s": 0.0}
-    assert watch.unwatched is None
+    assert watch.no_progress is None
 
 
 def test_counts_that_do_not_show_the_process_itself_are_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,7 +77,7 @@ def test_counts_that_do_not_show_the_process_itself_are_not_believed(monkeypatch
     watch = CoreWatch()
     counts.own_s = counts.now_s = 1.0  # a container whose /proc/stat stands still
     assert watch.read() == {"over_s": 1.0, "others_s": None}
-    assert watch.unwatched == "/proc/stat shows 0.00 s of work on cores on which this process alone worked 1.00 s"
+    assert watch.no_progress == "/proc/stat shows 0.00 s of work on cores on which this process alone worked 1.00 s"
 
 
 def test_cores_that_are_not_listed_are_not_watched(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,4 +85,4 @@ def test_cores_that_are_not_listed_are_not_watched(monkeypatch: pytest.MonkeyPat
     counts.is_listed = False
     watch = CoreWatch()
     assert watch.read()["others_s"] is None
-    assert watch.unwatched == "/proc/stat does not list the cores of this process"
+    assert watch.no_progress == "/proc/stat does not list the cores of this process"

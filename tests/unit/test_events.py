@@ -15,14 +15,14 @@ from trainmark.train.event_log import EventLog
 
 ROUND = {"flops": 1e9, "over_s": 0.1, "others_s": None}
 CEILING = {"kind": "ceiling", "wall_s": 1.0, "flops": 1e9, "kernel": "k"}
-WATCHED = {**CEILING, "rounds": [ROUND], "cores": 1, "clock_tick_s": 0.01, "unwatched": None}
+WATCHED = {**CEILING, "rounds": [ROUND], "cores": 1, "clock_tick_s": 0.01, "no_progress": None}
 STEPS = {"kind": "steps", "wall_s": 1, "first_step": 0, "step_s": [0.5], "wait_s": [0], "loss": [None]}
 
 
 @pytest.mark.parametrize(
     "line",
     [
-        {key: value for key, value in WATCHED.items() if key != "unwatched"},
+        {key: value for key, value in WATCHED.items() if key != "no_progress"},
         {**WATCHED, "rounds": [{"flops": 1e9}]},
         {"kind": "failed", "wall_s": 1.0},
         {"kind": "failed", "error": "without a clock"},

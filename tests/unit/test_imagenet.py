@@ -211,7 +211,7 @@ def test_one_check_finds_every_spoilt_file_and_folder(own: Path) -> None:
         (str(other[3]), 7),
         (str(last), 3),
     }
-    assert found[str(train / "n00000003"), None] == "holds no images"
+    assert found[str(train / "n00000003"), None] == "has no images"
     assert found[str(val / "n00000003"), None] == "missing: the other split has this class"
     assert "truncated" in found[str(files[0]), 0]
     assert found[str(files[1]), 1] == "cannot be decoded: not a JPEG or PNG file"
@@ -244,5 +244,5 @@ def test_a_class_that_training_does_not_know_is_refused(tmp_path: Path) -> None:
 
 def test_folders_without_images_are_refused(tmp_path: Path) -> None:
     (tmp_path / "train" / "a").mkdir(parents=True)
-    with pytest.raises(DataError, match=r"train holds no images"):
+    with pytest.raises(DataError, match=r"train has no images"):
         opened(tmp_path).num_samples("train")

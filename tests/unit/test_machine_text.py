@@ -6,10 +6,10 @@ from trainmark.report.machine_text import print_machine
 
 
 @pytest.mark.parametrize(
-    ("unwatched", "shown"),
+    ("no_progress", "shown"),
     [(None, "0.50 of 2 cores"), ("/proc/stat cannot be read", "not watched: /proc/stat cannot be read")],
 )
-def test_the_load_by_others_is_shown(unwatched: str | None, shown: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_load_by_others_is_shown(no_progress: str | None, shown: str, capsys: pytest.CaptureFixture[str]) -> None:
     machine = {
         "host": "a",
         "cpu": "b",
@@ -24,7 +24,7 @@ def test_the_load_by_others_is_shown(unwatched: str | None, shown: str, capsys: 
         "kernels": {"torch.mm 1024": {"flops": 1e9}},
         "rounds": [{"flops": 1e9, "over_s": 0.2, "others_s": others_s} for others_s in (0.05, 0.15)],
         "cores": 2,
-        "unwatched": unwatched,
+        "no_progress": no_progress,
     }
     data = {"machine": {**machine, "memory_bytes": 1, "accelerators": []}, "site": {"groups": []}, "software": {}}
     print_machine({**data, "ceiling": ceiling})

@@ -123,11 +123,11 @@ def test_wrong_lines_are_refused_and_a_check_lists_them_all(made: Path) -> None:
         "photo/dog/a.jpg\nphoto/dog/a.jpg one\nphoto/cat/a.jpg 1\ncartoon/dog/a.jpg 1\nphoto/dog/../a.jpg 1\n"
         "photo/horse/a.jpg 4\n"
     )
-    with pytest.raises(DataError, match=r"photo_train_kfold\.txt: line 1 is no 'photo/class/image number'"):
+    with pytest.raises(DataError, match=r"photo_train_kfold\.txt: line 1 is not 'photo/class/image number'"):
         opened(made).load("train")
     found = [(problem.index, problem.what) for problem in opened(made).check() if problem.file == str(wrong)]
     assert [index for index, _ in found] == [0, 1, 2, 3, 4, 5]
-    assert found[2][1] == "line 3 names no image of photo: 'photo/cat/a.jpg'"
+    assert found[2][1] == "line 3 is not an image of photo: 'photo/cat/a.jpg'"
     assert found[5][1] == "line 6 gives horse the number 4, but its number is 5"
 
 
@@ -173,7 +173,7 @@ def test_missing_and_empty_folders_are_found(tmp_path: Path) -> None:
     (tmp_path / "sketch" / "dog").rmdir()
     problems = list(opened(tmp_path).check())
     assert [(problem.file, problem.what) for problem in problems if problem.index is None] == [
-        (str(tmp_path / "photo" / "house"), "holds no images"),
+        (str(tmp_path / "photo" / "house"), "has no images"),
         (str(tmp_path / "sketch" / "dog"), "cannot be listed: no such file or directory"),
     ]
     # 28 files of no content, less the two removed

@@ -76,20 +76,20 @@ def measure_ceiling(device: torch.device, seconds: float, precision: str = "fp32
     kernels = {each.kernel.name: each.summary() for each in timed}
     won = max(timed, key=lambda each: each.flops(each.times_s))
     on_accelerator = "only the load of CPU cores is watched, not that of accelerators"
-    unwatched = watch.unwatched if device.type == "cpu" else on_accelerator
+    no_progress = watch.no_progress if device.type == "cpu" else on_accelerator
     return {
         "precision": precision,
         "flops": won.flops(won.times_s),
         "kernel": won.kernel.name,
         "kernels": kernels,
         "rounds": [
-            {"flops": won.flops(times_s), **reading, **({} if unwatched is None else {"others_s": None})}
+            {"flops": won.flops(times_s), **reading, **({} if no_progress is None else {"others_s": None})}
             for times_s, reading in zip(won.rounds_s, readings, strict=True)
             if times_s
         ],
         "cores": watch.num_cores,
         "clock_tick_s": CLOCK_TICK_S,
-        "unwatched": unwatched,
+        "no_progress": no_progress,
     }
 
 

@@ -127,7 +127,7 @@ class CoreWatch:
 
     def __init__(self) -> None:
         self._cores = sorted(os.sched_getaffinity(0))
-        self.unwatched: str | None = None  # why nothing can be said, if so
+        self.no_progress: str | None = None  # why nothing can be said, if so
         self._counts = self._count()
 
     @property
@@ -142,11 +142,11 @@ class CoreWatch:
         over_s = after.at_s - before.at_s
         busy_s, steal_s = _used_between(before.cores, after.cores)
         own_s = after.own_s - before.own_s
-        if self.unwatched is None and busy_s + resolution_s(self.num_cores) < 0.5 * own_s:
-            self.unwatched = (
+        if self.no_progress is None and busy_s + resolution_s(self.num_cores) < 0.5 * own_s:
+            self.no_progress = (
                 f"/proc/stat shows {busy_s:.2f} s of work on cores on which this process alone worked {own_s:.2f} s"
             )
-        others_s = None if self.unwatched else round(max(0.0, busy_s - own_s) + steal_s, 6)
+        others_s = None if self.no_progress else round(max(0.0, busy_s - own_s) + steal_s, 6)
         return {"over_s": round(over_s, 6), "others_s": others_s}
 
     def _count(self) -> _Counts:
@@ -154,9 +154,9 @@ class CoreWatch:
         try:
             cores = read_cpu_times(self._cores)
         except (OSError, ValueError) as error:
-            self.unwatched = f"/proc/stat cannot be read: {type(error).__name__}: {error}"
-        if self.unwatched is None and not set(self._cores) <= set(cores):
-            self.unwatched = "/proc/stat does not list the cores of this process"
+            self.no_progress = f"/proc/stat cannot be read: {type(error).__name__}: {error}"
+        if self.no_progress is None and not set(self._cores) <= set(cores):
+            self.no_progress = "/proc/stat does not list the cores of this process"
         ended = os.times()
         own_s = time.process_time() + ended.children_user + ended.children_system + read_children(os.getpid()).cpu_s
         return _Counts(time.monotonic(), own_s, {core: cores[core] for core in self._cores if core in cores})

@@ -11,8 +11,8 @@ from trainmark.spec.units import counted, show_bytes, show_cores, with_prefix
 
 def _load(ceiling: dict[str, Any]) -> str:
     """How much of the cores others took: the more, the lower is what was measured."""
-    if ceiling["unwatched"] is not None:
-        return f"not watched: {ceiling['unwatched']}"
+    if ceiling["no_progress"] is not None:
+        return f"not watched: {ceiling['no_progress']}"
     over_s, others_s = (sum(each[name] for each in ceiling["rounds"]) for name in ("over_s", "others_s"))
     return f"{others_s / over_s:.2f} of {counted(ceiling['cores'], 'core')}"
 

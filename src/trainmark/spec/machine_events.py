@@ -41,12 +41,12 @@ class Ceiling(Event):
     rounds: list[CeilingRound] | None = None  # None in events of earlier versions
     cores: int = 0
     clock_tick_s: FiniteFloat = 0.0
-    unwatched: str | None = None
+    no_progress: str | None = None
 
     @model_validator(mode="after")
     def _rounds_have_their_cores(self) -> "Ceiling":
-        if self.rounds is not None and not {"cores", "clock_tick_s", "unwatched"} <= self.model_fields_set:
-            raise ValueError("rounds come with cores, clock_tick_s and unwatched")
+        if self.rounds is not None and not {"cores", "clock_tick_s", "no_progress"} <= self.model_fields_set:
+            raise ValueError("rounds come with cores, clock_tick_s and no_progress")
         return self
 
 

@@ -41,7 +41,7 @@ class Measurement(NamedTuple):
     phase: str
     kernel: str
     rounds: tuple[Round, ...]
-    unwatched: str | None
+    no_progress: str | None
 
     @property
     def is_disturbed(self) -> bool:
@@ -62,8 +62,8 @@ def read_measurements(measured: Measured) -> dict[tuple[int, int], list[Measurem
     for member in measured.members:
         for rank in member.job.ranks:
             for event in member.all_of(Ceiling, rank.rank):
-                unwatched = _unwatched(member, rank.rank, event) or shared
-                found[member.job.lane, rank.rank].append(_measurement(member, rank.rank, event, unwatched))
+                no_progress = _unwatched(member, rank.rank, event) or shared
+                found[member.job.lane, rank.rank].append(_measurement(member, rank.rank, event, no_progress))
     return found
 
 
@@ -79,18 +79,18 @@ def _unwatched(member: Member, rank: int, event: Ceiling) -> str | None:
     started = member.one(RankStarted, rank)
     if started is not None and not started.affinity.verified:
         return UNPINNED
-    return event.unwatched
+    return event.no_progress
 
 
-def _measurement(member: Member, rank: int, event: Ceiling, unwatched: str | None) -> Measurement:
+def _measurement(member: Member, rank: int, event: Ceiling, no_progress: str | None) -> Measurement:
     rounds = event.rounds or []
-    if unwatched is not None:
+    if no_progress is not None:
         flops = [event.flops] if event.rounds is None else [each.flops for each in rounds]
         judged = [Round(each, None, False) for each in flops]
     else:
         whole_s = sum(each.over_s for each in rounds), sum(each.others_s or 0.0 for each in rounds)
         judged = [_judge(each, whole_s, event.cores, event.clock_tick_s) for each in rounds]
-    return Measurement(member.job.member, rank, event.phase, event.kernel, tuple(judged), unwatched)
+    return Measurement(member.job.member, rank, event.phase, event.kernel, tuple(judged), no_progress)
 
 
 def _judge(one: CeilingRound, whole_s: tuple[float, float], num_cores: int, tick_s: float) -> Round:
@@ -149,7 +149,7 @@ def _why_disturbed(measurements: list[Measurement]) -> str:
 def _detail(measured: Measured, measurements: list[Measurement]) -> dict[str, Any]:
     kernels = Counter(each.kernel for each in measurements)
     phases = ("before", "after")
-    unwatched = next((each.unwatched for each in measurements if each.unwatched is not None), None)
+    no_progress = next((each.no_progress for each in measurements if each.no_progress is not None), None)
     return {
         "precision": measured.config.train.precision,
         "kernel": max(kernels, key=lambda name: kernels[name]),
@@ -158,8 +158,8 @@ def _detail(measured: Measured, measurements: list[Measurement]) -> dict[str, An
         "measurements": {phase: sum(each.phase == phase for each in measurements) for phase in phases},
         "rounds_left_out": sum(each.is_disturbed for one in measurements for each in one.rounds),
         "others_cores_most": max(each.most_of_others for each in measurements),
-        "unwatched": unwatched,
-        **({} if unwatched is None else {"note": f"load by others was not watched: {unwatched}"}),
+        "no_progress": no_progress,
+        **({} if no_progress is None else {"note": f"load by others was not watched: {no_progress}"}),
     }
 
 

@@ -17,8 +17,8 @@ from trainmark.workloads.quality.detections import (
     table_of,
 )
 
-MIN_OVERLAP = 0.55  # a box joins a cluster whose fused box it overlaps more than this
-MIN_WEIGHT = 1e-9  # boxes of score 0 have a mean, too
+MIN_OVERLAP = 0.55  # with the fused box of a cluster, for a box to be added to it
+MIN_WEIGHT = 1e-9  # so that boxes of score 0 have a mean
 
 
 class Clusters(NamedTuple):
@@ -32,7 +32,7 @@ class Clusters(NamedTuple):
 
 
 def fuse(members: Sequence[Predictions]) -> NDArray[np.float32]:
-    """The 100 best fused boxes of each image; one member's own boxes are left as they are."""
+    """The 100 best fused boxes of each image; a single member's boxes are unchanged."""
     num_images = len(members[0])
     table = table_of(np.concatenate(members, axis=1))
     if len(members) == 1:
@@ -52,7 +52,7 @@ def fuse(members: Sequence[Predictions]) -> NDArray[np.float32]:
 
 
 def _cluster(boxes: Boxes, scores: NDArray[np.float64], is_real: NDArray[np.bool_]) -> Clusters:
-    """Each box of a run, best first, joins the cluster that it overlaps most, or begins one. Longest runs first."""
+    """Adds each box of a run, best first, to the cluster that it overlaps most, or a new one. Longest runs first."""
     clusters = Clusters(
         np.zeros(scores.shape, dtype=np.int64), *np.zeros((2, *scores.shape)), *np.zeros((2, *boxes.shape))
     )
@@ -81,7 +81,7 @@ MAX_OVERLAP = 0.5
 
 
 def suppress(members: Sequence[Predictions]) -> NDArray[np.float32]:
-    """The 100 best kept boxes of each image; one member's own boxes are left as they are."""
+    """The 100 best kept boxes of each image; a single member's boxes are unchanged."""
     num_images = len(members[0])
     table = table_of(np.concatenate(members, axis=1))
     if len(members) == 1:

@@ -1,4 +1,4 @@
-"""Detections of many images as one table, in runs of one class of one image; how much boxes overlap."""
+"""Detections of many images as one table, in runs of one class and image; overlap of boxes."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -32,7 +32,7 @@ Labels = NDArray[np.floating]  # [images, boxes, 5]: ymin, xmin, ymax, xmax, cla
 Positions = NDArray[np.int64]
 
 MAX_PER_IMAGE = 100  # COCO's maxDets
-CELLS_OF_BLOCK = 16_384  # boxes that are worked on together: few enough for a cache, enough to hide Python's overhead
+CELLS_OF_BLOCK = 16_384  # boxes processed together: fit in cache, and hide Python's overhead
 
 
 class Detections(NamedTuple):
@@ -49,7 +49,7 @@ class Detections(NamedTuple):
 
 
 class Runs(NamedTuple):
-    """Where the detections of each class and image stand in the table."""
+    """The positions of each class and image in the table."""
 
     classes: Positions
     images: Positions
@@ -57,7 +57,7 @@ class Runs(NamedTuple):
     lengths: Positions
 
     def ranks(self) -> Positions:
-        """The place of every row of the table in its run, from 0."""
+        """The rank of every row of the table in its run, from 0."""
         return np.arange(self.lengths.sum()) - np.repeat(self.starts, self.lengths)
 
     def blocks(self) -> Iterator[Positions]:
@@ -70,14 +70,14 @@ class Runs(NamedTuple):
             begin = end
 
     def table_rows(self, block: Positions) -> tuple[Positions, NDArray[np.bool_]]:
-        """The rows of each run of a block, filled up with row 0 to the longest, and which are not filling."""
+        """The rows of each run of a block, padded with row 0 to the longest, and which are not padding."""
         ranks = np.arange(self.lengths[block].max(initial=0))
         is_real = ranks < self.lengths[block, None]
         return np.where(is_real, self.starts[block, None] + ranks, 0), is_real
 
 
 def table_of(predictions: Predictions) -> Detections:
-    """All detections by class, image and falling score; ties stay in order, and what is not finite is left out."""
+    """All detections by class, image and falling score; ties stay in order, non-finite ones are dropped."""
     is_detection = (predictions[..., 5] >= 0) & np.isfinite(predictions).all(axis=2)
     images = np.nonzero(is_detection)[0]
     rows = predictions[is_detection].astype(np.float64)
@@ -100,7 +100,7 @@ def runs_of(table: Detections) -> Runs:
 
 
 def array_of(table: Detections, num_images: int) -> NDArray[np.float32]:
-    """The best detections of each image by falling score, filled up with −1 to 100."""
+    """The best detections of each image by falling score, padded with −1 to 100."""
     table = table.rows(np.lexsort((-table.scores, table.images)))
     counts = np.bincount(table.images, minlength=num_images)
     ranks = np.arange(len(table.images)) - np.repeat(np.cumsum(counts) - counts, counts)
