@@ -238,7 +238,7 @@ def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
 
 def test_a_class_that_training_does_not_know_is_refused(tmp_path: Path) -> None:
     empty_files(tmp_path, "train/a/1.JPEG val/a/1.JPEG val/b/1.JPEG")
-    with pytest.raises(DataError, match=r"val has the class b, but train/ has not"):
+    with pytest.raises(DataError, match=r"val has the class b, but train/ does not"):
         opened(tmp_path).load("eval")
 
 

@@ -149,7 +149,7 @@ def test_one_check_finds_every_spoilt_file_and_list(made: Path) -> None:
     assert found[str(held_out.path(0)), 0] == "held out, but also listed for training"
     (made / "cartoon_train_kfold.txt").unlink()
     problems = list(opened(made).check())
-    assert (str(made / "cartoon_train_kfold.txt"), "missing: other lists of this kind are there") in [
+    assert (str(made / "cartoon_train_kfold.txt"), "missing: other lists of this kind exist") in [
         (problem.file, problem.what) for problem in problems
     ]
     with pytest.raises(DataError, match=r"cartoon_train_kfold\.txt is missing, but other lists are there"):
