@@ -15,6 +15,7 @@ from torch import nn
 from trainmark.machine.ceilings import has_exact_int_mm
 from trainmark.spec.config import TorchConfig, TrainConfig
 from trainmark.train.torch.precision import int8
+from trainmark.train.torch.precision.int8 import quantise
 from trainmark.train.torch.precision.int8_products import (
     LONGEST_SUM,
     EmulatedProducts,
@@ -22,7 +23,6 @@ from trainmark.train.torch.precision.int8_products import (
     Products,
     multiply,
 )
-from trainmark.train.torch.precision.quantisation import quantise
 
 CPU = torch.device("cpu")
 SETTINGS = TrainConfig(epochs=1, batch_size=1, optimizer="", learning_rate=0.1, reference_batch_size=1, schedule="")

@@ -206,7 +206,7 @@ def test_a_changed_byte_is_found_and_named_and_the_next_attempt_mends_it(name: s
         staged.read(index, "none", 0)
     with pytest.raises(DataError) as found:
         staged.read(bad, "none", 0)
-    assert f"{pack.folder.samples} on " in str(found.value) and f"sample {bad}: its bytes are not" in str(found.value)
+    assert f"{pack.folder.samples} on " in str(found.value) and f"sample {bad}: its bytes do not" in str(found.value)
     assert "\n" not in str(found.value) and "trainmark resume" in str(found.value)
     mended = staged_for(name, data, storage)
     assert (mended.reused, mended.replaced) == (False, "it has no completion record")

@@ -8,8 +8,7 @@ from trainmark.spec.registries import SCHEDULES
 from trainmark.train.checkpoints import Checkpoints, Position
 from trainmark.train.engine import Data, Engine, RankContext
 from trainmark.train.evaluation import evaluate
-from trainmark.train.learning_rate import is_collapsed, learning_rate, weight_decay_factor
-from trainmark.train.schedules import Progress
+from trainmark.train.learning_rate import Progress, is_collapsed, learning_rate, weight_decay_factor
 from trainmark.train.step_recorder import StepRecorder
 from trainmark.train.traffic import Traffic
 

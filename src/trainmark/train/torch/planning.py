@@ -1,12 +1,16 @@
-"""The settings of [train.torch]: defaults for the site's devices, and incompatible combinations; imports no torch."""
+"""PyTorch, on CPUs and NVIDIA GPUs: all models, optimizers, precisions, parallel and communication modes.
+
+What the engine offers, its defaults per device, and what it refuses; read by the plan on nodes without torch.
+"""
 
 from collections.abc import Iterator
 from typing import Any
 
 from trainmark.spec.config import Compiler, MemoryFormat, RunChoices, RunConfig, TrainChoices, TrainConfig
-from trainmark.spec.engine_offer import differing
+from trainmark.spec.engine_offer import EngineOffer, differing
 from trainmark.spec.layout import SPLITTING
 from trainmark.spec.model_card import BLOCK_CHANNELS
+from trainmark.spec.registries import COMMUNICATION, COMMUNICATION_PRECISIONS, OPTIMIZERS, PARALLEL, PRECISIONS, TASKS
 from trainmark.spec.site import Site
 from trainmark.spec.units import counted
 from trainmark.workloads.find import find_card
@@ -177,3 +181,20 @@ def _speed(config: RunConfig, workers: int, site: Site) -> Iterator[str]:
     for name in (train.precision, train.batch_norm):
         if train.torch.compiler == "torchscript" and name in ("fp16", "synchronised"):
             yield f"torchscript cannot compile what {name} does in Python. Choose --set train.torch.compiler=none."
+
+
+OFFER = EngineOffer(
+    implementation="trainmark.train.torch.engine:TorchEngine",
+    packages=("torch",),
+    # These registries are of torch's parts, those of plug-ins included.
+    tasks=TASKS,
+    devices=("cpu", "cuda"),
+    optimizers=OPTIMIZERS,
+    precisions=PRECISIONS,
+    parallel=PARALLEL,
+    communication=COMMUNICATION,
+    communication_precisions=COMMUNICATION_PRECISIONS,
+    section="torch",
+    fill=fill,
+    refusals=refusals,
+)
