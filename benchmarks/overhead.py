@@ -1,6 +1,6 @@
 """What the harness costs: steps per second of `trainmark run` over those of a bare loop, in turns on the same cores.
 
-Both are whole, real process trees; benchmarks/turns.py says how they take turns.
+Both are whole, real process trees; see benchmarks/turns.py for how they alternate.
 
 Usage: python benchmarks/overhead.py [--seconds S] [--json FILE]
 """

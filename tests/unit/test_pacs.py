@@ -152,7 +152,7 @@ def test_one_check_finds_every_spoilt_file_and_list(made: Path) -> None:
     assert (str(made / "cartoon_train_kfold.txt"), "missing: other lists of this kind exist") in [
         (problem.file, problem.what) for problem in problems
     ]
-    with pytest.raises(DataError, match=r"cartoon_train_kfold\.txt is missing, but other lists are there"):
+    with pytest.raises(DataError, match=r"cartoon_train_kfold\.txt is missing, but other lists exist"):
         opened(made).load("train")
 
 

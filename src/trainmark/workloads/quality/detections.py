@@ -17,8 +17,8 @@ def overlap(first: Boxes, second: Boxes) -> NDArray[np.float64]:
     width = np.minimum(first[3], second[3]) - np.maximum(first[1], second[1])
     shared: NDArray[np.float64] = np.maximum(height, 0, out=height)
     shared *= np.maximum(width, 0, out=width)
-    joined = _area(first) + _area(second) - shared
-    shared /= np.maximum(joined, SMALLEST, out=joined)
+    union = _area(first) + _area(second) - shared
+    shared /= np.maximum(union, SMALLEST, out=union)
     return shared
 
 

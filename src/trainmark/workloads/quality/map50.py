@@ -69,10 +69,10 @@ def rank_by_class(
     """The ranking of each class that has ground truth. Equal scores stay in the images' order."""
     rankings = []
     for class_ in np.unique(truth.classes):
-        mine = np.flatnonzero(found.classes == class_)
-        mine = mine[np.argsort(-found.scores[mine], kind="stable")]
+        of_class = np.flatnonzero(found.classes == class_)
+        of_class = of_class[np.argsort(-found.scores[of_class], kind="stable")]
         num_truths = np.bincount(truth.images[truth.classes == class_], minlength=num_images)
-        rankings.append(Ranking(found.images[mine], np.flatnonzero(is_true[mine]), num_truths))
+        rankings.append(Ranking(found.images[of_class], np.flatnonzero(is_true[of_class]), num_truths))
     return tuple(rankings)
 
 
