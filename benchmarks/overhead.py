@@ -59,7 +59,7 @@ def wait_until_ready(folder: Path, workers: int, processes: list[subprocess.Pope
     """Returns when the bare loop is ready to train; ends the benchmark if it died."""
     while not all((folder / f"ready-{rank}").exists() for rank in range(workers)):
         if any(process.poll() is not None for process in processes):
-            sys.exit("the bare loop ended before it trained")
+            sys.exit("the bare loop ended before training")
         time.sleep(0.05)
 
 
