@@ -1,7 +1,7 @@
 """One GPU: images per second of `trainmark run` with synthetic data over those of a hand-written script, alternately.
 
 Each row is measured --rounds times; in a round the script and trainmark run one right after the other, each as a whole
-process of its own. The ratio of a row is the median of its rounds' ratios; all rounds are printed.
+separate process. The ratio of a row is the median of its rounds' ratios; all rounds are printed.
 
 Usage: python benchmarks/accelerator.py [--rounds N] [--json FILE]
 """
@@ -37,7 +37,7 @@ ROWS = (
 
 
 def bare_rate(row: Row) -> float:
-    """Images per second of the hand-written script."""
+    """Throughput of the hand-written script in images per second."""
     command = [sys.executable, str(BARE), "--model", row.model, "--pixels", str(row.pixels)]
     command += ["--batch", str(row.batch), "--steps", str(row.steps), *row.bare]
     return float(json.loads(_output(command).splitlines()[-1])["images_per_s"])
@@ -92,7 +92,7 @@ def measure(row: Row, rounds: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Prints the table; exit code 1 if a row falls short of what is asked of it."""
+    """Prints the table; exit code 1 if a row is below its required ratio."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
@@ -100,7 +100,7 @@ def main() -> None:
     rows = [measure(row, options.rounds) for row in ROWS]
     for row, figures in zip(ROWS, rows, strict=True):
         spread = ", ".join(f"{ratio:.3f}" for ratio in figures["ratios"])
-        print(f"{row.name}: ratio {figures['ratio']:.3f} ({spread}; at least {row.at_least:g} is asked)")
+        print(f"{row.name}: ratio {figures['ratio']:.3f} ({spread}; required: {row.at_least:g})")
     if options.json:
         options.json.write_text(json.dumps(rows, indent=2) + "\n")
     sys.exit(any(figures["ratio"] < row.at_least for row, figures in zip(ROWS, rows, strict=True)))

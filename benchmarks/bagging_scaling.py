@@ -39,10 +39,10 @@ RECIPE = ("train.epochs=3", "data.num_train=2000", "data.num_eval=100", "ensembl
 
 
 def throughput(cluster: Cluster, folder: Path, members: int, workers: int) -> float:
-    """Samples per second of all members together."""
+    """Total throughput of all members, in samples per second."""
     command = [sys.executable, "-m", "trainmark", "run", "--launcher", "slurm", "--site", str(folder / "site.toml")]
     command += ["--members", str(members), "--workers", str(workers), "--json"]
-    # Each worker sees 2000 samples an epoch, however many there are.
+    # 2000 samples per worker and epoch (weak scaling).
     recipe = [each if "num_train" not in each else f"data.num_train={2000 * workers}" for each in RECIPE]
     for setting in (*SETTINGS, *recipe):
         command += ["--set", setting]
@@ -85,8 +85,8 @@ def main() -> None:
         own = rates[members, workers]
         shares = [rate / (ideal * alone) for rate, alone in zip(own, rates[1, 1], strict=True)]
         rows.append({"what": what, "samples_per_s": own, "efficiency": shares})
-        told = f"{statistics.median(shares):.2f} ({min(shares):.2f}–{max(shares):.2f})"
-        print(f"| {what} | {', '.join(f'{rate:.0f}' for rate in own)} | {told} |")
+        shown = f"{statistics.median(shares):.2f} ({min(shares):.2f}–{max(shares):.2f})"
+        print(f"| {what} | {', '.join(f'{rate:.0f}' for rate in own)} | {shown} |")
     if options.json:
         options.json.write_text(json.dumps({"machine": machine, "rows": rows}, indent=2) + "\n")
 

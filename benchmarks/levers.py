@@ -1,4 +1,4 @@
-"""What each choice of the training engine does to the speed of a step on this machine, as ratios to the default.
+"""The effect of each option of the training engine on step throughput on this machine, relative to the default.
 
 The rows of a group are whole runs of `trainmark run` that differ in one setting and train in turns on the same cores
 (benchmarks/turns.py). A ratio above 1 is faster than the default recipe. What a choice costs before the first steps are
@@ -43,7 +43,7 @@ DEFAULT = "default"
 class Group:
     """Runs that differ in one setting: `rows` are the settings, all on top of `base`.
 
-    `steps` are those of a whole training, in which a slower start has to be made up for; None where losses differ.
+    `steps` are those of a full training, which has to amortise a slower start; None if losses differ.
     """
 
     base: str
@@ -73,7 +73,7 @@ SPEED = (
 GROUPS = {
     # Six epochs of 125 steps: the workload's own recipe.
     "speed": Group(TINY, SPEED, steps=750),
-    # An epoch of ImageNet: a start of a minute is nothing.
+    # An epoch of ImageNet: a start-up of a minute is negligible.
     "speed-resnet18": Group(RESNET18, SPEED, steps=40_000, turn_s=1.0),
     "precision": Group(
         TINY,
@@ -101,7 +101,7 @@ GROUPS = {
         workers=2,
         turn_s=1.0,
     ),
-    # The same global batch in every row: a pipeline has one copy of the model, data parallelism two.
+    # The same global batch in every row: a pipeline has one replica, data parallelism two.
     "parallel": Group(
         f"{TINY} train.batch_size=32",
         (
@@ -113,11 +113,11 @@ GROUPS = {
         workers=2,
         turn_s=0.5,
     ),
-    # What it costs to watch the node: not at all, and fifty times as often as by default.
+    # The cost of sampling the node: off, and fifty times as often as by default.
     "sampling": Group(
         f"{TINY} launch.threads=1", ("measure.usage_seconds=0", "measure.usage_seconds=0.02"), turn_s=0.5
     ),
-    # What needs four workers: several share a core where there are fewer.
+    # Modes that need four workers; oversubscribed if there are fewer cores.
     "four-workers": Group(
         f"{TINY} train.batch_size=16",
         (
@@ -133,8 +133,8 @@ GROUPS = {
 }
 
 
-def shared_out(workers: int, folder: Path) -> list[str]:
-    """Options for that many workers on all cores: their own, as many each, or shared ones where there are too few."""
+def worker_options(workers: int, folder: Path) -> list[str]:
+    """Site options for `workers` workers: equal numbers of dedicated cores, or shared cores if there are too few."""
     cores = read_topology().cores
     own = len(cores) // workers
     slots = [cores[own * w : own * (w + 1)] or (cores[w % len(cores)],) for w in range(workers)]
@@ -149,8 +149,8 @@ def shared_out(workers: int, folder: Path) -> list[str]:
 
 
 def start(group: Group, folder: Path) -> tuple[list[Contestant], dict[str, str]]:
-    """The runs that train, one stopped before the next starts; and why the others do not."""
-    place = shared_out(group.workers, folder)
+    """Starts the runs, each stopped before the next starts; returns them, and why others failed."""
+    place = worker_options(group.workers, folder)
     running, missing = [], {}
     for number, row in enumerate((DEFAULT, *group.rows)):
         settings = group.base.split() + ([] if row == DEFAULT else row.split())
@@ -162,13 +162,13 @@ def start(group: Group, folder: Path) -> tuple[list[Contestant], dict[str, str]]
             contestant.end()
         else:
             contestant.start_s = time.monotonic() - began_s
-            contestant.signal(signal.SIGSTOP)  # it must not slow down the start of the next
+            contestant.signal(signal.SIGSTOP)  # must not slow down the next start-up
             running.append(contestant)
     return running, missing
 
 
 def measure(group: Group, seconds: float) -> list[dict[str, Any]]:
-    """A record per row: its ratio to the default, with interval."""
+    """Returns a record per row: its ratio to the default, with interval."""
     with tempfile.TemporaryDirectory() as name:
         running, missing = start(group, Path(name))
         try:
@@ -196,14 +196,14 @@ def measure(group: Group, seconds: float) -> list[dict[str, Any]]:
 
 
 def faster_than_default(group: Group, records: list[dict[str, Any]]) -> list[str]:
-    """The rows that would train the group's steps in less time than the default, by more than three percent."""
+    """The rows that would finish the group's steps more than three percent faster than the default."""
     if group.steps is None:
         return []
     default, found = records[0], []
     training_s = group.steps * default["step_ms"] / 1e3
     for record in records[1:]:
         if record.get("ci95"):
-            # At the lower end of its interval, and a shorter start is no gain: what could be noise does not count.
+            # The lower bound of its interval, and no credit for a shorter start-up: both could be noise.
             longer_start_s = max(0.0, record["start_s"] - default["start_s"])
             row_s = longer_start_s + training_s / record["ci95"][0]
             found += [record["row"]] if training_s / row_s > 1.03 else []
@@ -211,7 +211,7 @@ def faster_than_default(group: Group, records: list[dict[str, Any]]) -> list[str
 
 
 def print_group(name: str, group: Group, records: list[dict[str, Any]]) -> None:
-    """A table that can be pasted into the documentation."""
+    """Prints a Markdown table."""
     print(f"\n{name}: {group.base}, {group.workers} worker(s)\n")
     print("| choice | ratio | 95 % interval | step ms | steps | start s |\n|---|---|---|---|---|---|")
     for record in records:
@@ -227,7 +227,7 @@ def main() -> None:
     """Prints a table per group."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("groups", nargs="*", metavar="GROUP", help=f"of {', '.join(GROUPS)}; default: all")
-    parser.add_argument("--seconds", type=float, default=150, help="how long the rows of a group take turns")
+    parser.add_argument("--seconds", type=float, default=150, help="total time of each group's alternating runs")
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     options = parser.parse_args()
     if unknown := set(options.groups) - set(GROUPS):

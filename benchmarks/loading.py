@@ -1,4 +1,4 @@
-"""Images per second that loader processes read, decode and crop, beside what a model trains.
+"""Throughput of loader processes (read, decode, crop), compared with a model's training throughput.
 
 Photographs of about 500 × 375 pixels are written in ImageNet's layout (or `--data DIR` has them), then read through the
 same batches that a run uses, with 1, 2, … loader workers. Files just written come from memory, so that this is the rate
@@ -30,17 +30,17 @@ from trainmark.data.source import Streamed
 from trainmark.machine.software import describe_machine
 from trainmark.train.torch.batches import StreamedBatches
 
-PARTS = 10  # of the measured time, for the interval
+PARTS = 10  # subintervals of the measured time, for the confidence interval
 PROBED_IMAGES = 20
 AUGMENTATION = "crop"
 
 
 def loading_rate(split: StoredImages, workers: int, batch: int, seconds: float) -> dict[str, Any]:
-    """Images per second of that many loader workers, once all of them are under way."""
+    """Steady-state throughput of `workers` loader workers, in images per second."""
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     readers = Readers([split], AUGMENTATION, workers)
     batches = StreamedBatches(Streamed(split, readers), device, channels_last=True)
-    warm_up = 4 * max(1, workers)  # batches: what was read ahead before the first one came is gone by then
+    warm_up = 4 * max(1, workers)  # batches: past those prefetched before the first one arrived
     steps = warm_up + max(2 * PARTS, math.ceil(seconds * probed_rate(split) * max(1, workers) / batch))
     random = np.random.default_rng(workers)
     rows, seeds = random.integers(0, len(split), (steps, batch)), random.integers(1, 2**62, (steps, batch))
@@ -58,7 +58,7 @@ def loading_rate(split: StoredImages, workers: int, batch: int, seconds: float) 
 
 
 def probed_rate(split: StoredImages) -> float:
-    """About how many images one process reads per second."""
+    """An estimate of one process's throughput in images per second."""
     began_s = time.perf_counter()
     for index in range(PROBED_IMAGES):
         split.read(index % len(split), AUGMENTATION, index + 1)
@@ -66,7 +66,7 @@ def probed_rate(split: StoredImages) -> float:
 
 
 def training_rate(model: str, pixels: int, batch: int) -> dict[str, Any]:
-    """Images per second that the model trains when nothing is loaded, or why it does not."""
+    """Training throughput with synthetic data, or why it failed."""
     settings = ["dataset=synthetic", f"model={model}", f"data.height={pixels}", f"data.width={pixels}"]
     settings += [f"data.num_train={20 * batch}", f"train.batch_size={batch}", "train.epochs=1", "measure.ceiling=false"]
     settings += ["ensemble.bootstrap=none", "launch.checkpoint_epochs=0"]
@@ -81,7 +81,7 @@ def training_rate(model: str, pixels: int, batch: int) -> dict[str, Any]:
 
 
 def open_images(data: Path | None, made: Path, images: int, pixels: int) -> StoredImages:
-    """The training split of `data`, or of images that are made now."""
+    """The training split of `data`, or of newly generated images."""
     settings = ImagenetSettings(path=str(data or made), image_size=pixels, num_train=images, num_eval=10)
     if data is None:
         Imagenet(settings).make(made, lambda *_: None)
@@ -89,7 +89,7 @@ def open_images(data: Path | None, made: Path, images: int, pixels: int) -> Stor
 
 
 def default_workers() -> list[int]:
-    """1, 2, 4 … up to the cores."""
+    """1, 2, 4 … up to the number of cores."""
     cores = describe_machine()["cores"]
     return [2**power for power in range(int(math.log2(cores)) + 1)]
 
@@ -103,7 +103,7 @@ def show(row: dict[str, Any]) -> str:
 
 
 def print_table(model: str, training: dict[str, Any], rows: list[dict[str, Any]]) -> None:
-    """A table that can be pasted into the documentation."""
+    """Prints a Markdown table."""
     print("| | images/s | 95 % interval | × training | first batch s |\n|---|---|---|---|---|")
     print(f"| training {model} | {show(training)} | | |")
     for row in rows:
@@ -114,13 +114,13 @@ def print_table(model: str, training: dict[str, Any], rows: list[dict[str, Any]]
 def main() -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--images", type=int, default=256, help="images that are made")
-    parser.add_argument("--data", type=Path, help="a folder with ImageNet's layout, instead of images that are made")
+    parser.add_argument("--images", type=int, default=256, help="number of generated images")
+    parser.add_argument("--data", type=Path, help="a folder with ImageNet's layout, instead of generated images")
     parser.add_argument("--pixels", type=int, default=224)
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--workers", type=int, nargs="+", help="default: 1, 2, 4 … up to the cores")
-    parser.add_argument("--seconds", type=float, default=10, help="how long each number of loader workers reads")
-    parser.add_argument("--model", default="resnet18", help="the model whose training rate stands beside")
+    parser.add_argument("--seconds", type=float, default=10, help="measuring time per number of loader workers")
+    parser.add_argument("--model", default="resnet18", help="the model to compare with")
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     options = parser.parse_args()
     machine = describe_machine()

@@ -1,4 +1,4 @@
-"""What the loop itself costs per step: rates, recording and iteration around an engine that does nothing.
+"""The cost of the loop per step: rates, recording and iteration around a no-op engine.
 
 Everything outside the engine is real: the plan of an epoch, learning rates, the step recorder with its blocks on disk,
 the checks for checkpoints and for a request to end. At most 50 µs a step are allowed.
@@ -18,7 +18,7 @@ from typing import Any, cast
 import numpy as np
 
 from trainmark.collect.statistics import median_interval
-from trainmark.data.epochs import Order, Views
+from trainmark.data.epochs import Indices, Views
 from trainmark.data.source import Synthetic
 from trainmark.machine.local_site import local_site
 from trainmark.machine.software import describe_machine
@@ -34,34 +34,34 @@ from trainmark.train.engine import Data, Engine, HostClock, RankContext
 from trainmark.train.event_log import EventLog
 from trainmark.train.loop import train
 
-MOST_US = 50.0
+MAX_US = 50.0
 BATCH = 32
 
 
 class NoEngine:
-    """As much of an engine as the loop calls; a step is over at once."""
+    """A no-op engine with the methods that the loop calls."""
 
     clock = HostClock()
 
-    def feed(self, rows: Order, views: Views | None) -> Iterator[None]:
+    def feed(self, rows: Indices, views: Views | None) -> Iterator[None]:
         return iter([None] * len(rows))
 
     def step(self, batch: None, rate: float, decay_factor: float) -> float:
         return 1.0
 
-    def settle(self) -> None: ...
+    def sync_weights(self) -> None: ...
 
     def epoch_facts(self) -> EpochFacts:
         return {}
 
-    def why_bytes_unseen(self) -> str | None:
+    def why_bytes_uncounted(self) -> str | None:
         return "nothing is sent"
 
     def barrier(self) -> None: ...
 
 
 def measure(steps: int) -> float:
-    """Microseconds per step of one epoch of so many steps."""
+    """Microseconds per step, over one epoch of `steps` steps."""
     chosen = [
         *("dataset=synthetic", f"data.num_train={steps * BATCH}", f"train.batch_size={BATCH}", "train.epochs=1"),
         *("ensemble.members=1", "ensemble.workers=1", "ensemble.bootstrap=none", "launch.checkpoint_epochs=0"),
@@ -82,8 +82,8 @@ def measure(steps: int) -> float:
 def main() -> None:
     """Prints the cost; exit code 1 if it is above the limit."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=20_000, help="steps of the epoch that is timed")
-    parser.add_argument("--repeats", type=int, default=10, help="how often")
+    parser.add_argument("--steps", type=int, default=20_000, help="steps per timed epoch")
+    parser.add_argument("--repeats", type=int, default=10, help="number of timed epochs")
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     options = parser.parse_args()
     machine = describe_machine()
@@ -91,12 +91,12 @@ def main() -> None:
     median, (low, high) = float(np.median(costs)), median_interval(costs)
     print(
         f"loop: {median:.1f} µs per step outside the engine (95 % interval {low:.1f} – {high:.1f}, n = {len(costs)} × "
-        f"{options.steps} steps; at most {MOST_US:g}), on {machine['cpu']}"
+        f"{options.steps} steps; at most {MAX_US:g}), on {machine['cpu']}"
     )
     if options.json:
         row: dict[str, Any] = {"machine": machine, "us_per_step": costs.tolist()}
         options.json.write_text(json.dumps(row, indent=2) + "\n")
-    sys.exit(median > MOST_US)
+    sys.exit(median > MAX_US)
 
 
 if __name__ == "__main__":

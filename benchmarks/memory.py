@@ -1,4 +1,4 @@
-"""Peak memory of a worker with and without re-computation and offloading of activations.
+"""Peak memory of a worker with and without recomputation and offloading of activations.
 
 Each row is a whole `trainmark run` of ResNet-18 on synthetic images, one after another. Memory hardly depends on noise,
 so each runs once; the speed beside it is of that one run, benchmarks/levers.py compares speeds properly.
@@ -26,7 +26,7 @@ ROWS = (
 
 
 def measure(setting: str, pixels: int, batch: int) -> dict[str, Any]:
-    """The run's peak memory and speed, or why it did not run."""
+    """The run's peak memory and throughput, or why it failed."""
     settings = ["dataset=synthetic", "model=resnet18", f"data.height={pixels}", f"data.width={pixels}"]
     settings += [f"data.num_train={10 * batch}", f"train.batch_size={batch}", "train.epochs=1", "measure.ceiling=false"]
     settings += ["ensemble.bootstrap=none", "train.torch.compiler=none", "train.torch.cuda_graph=false"]

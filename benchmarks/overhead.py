@@ -1,6 +1,6 @@
 """What the harness costs: steps per second of `trainmark run` over those of a bare loop, in turns on the same cores.
 
-Both are whole, real process trees; benchmarks/turns.py says how they take turns.
+Both are whole, real process trees; see benchmarks/turns.py for how they alternate.
 
 Usage: python benchmarks/overhead.py [--seconds S] [--json FILE]
 """
@@ -38,12 +38,12 @@ from turns import (
 
 TURN_S = 0.25
 SAMPLES = 2048
-PARTS = 20  # the turns are put in as many groups, each with a ratio of its own
+PARTS = 20  # groups of turns, with one ratio each
 BARE = Path(__file__).with_name("bare_loop.py")
 
 
 def start_bare(workers: int, folder: Path) -> list[subprocess.Popen[bytes]]:
-    """The hand-written loop; it trains when the file `go` appears."""
+    """Starts the hand-written loop, which trains when the file `go` appears."""
     processes = []
     launch = LaunchConfig(allocator=default_allocator(local_site()))
     for rank, core in enumerate(read_topology().cores[:workers]):
@@ -59,7 +59,7 @@ def wait_until_ready(folder: Path, workers: int, processes: list[subprocess.Pope
     """Returns when the bare loop is ready to train; ends the benchmark if it died."""
     while not all((folder / f"ready-{rank}").exists() for rank in range(workers)):
         if any(process.poll() is not None for process in processes):
-            sys.exit("the bare loop ended before it trained")
+            sys.exit("the bare loop ended before training")
         time.sleep(0.05)
 
 
@@ -80,7 +80,7 @@ def compare(workers: int, seconds: float) -> dict[str, Any]:
         try:
             wait_until_ready(folder, workers, processes)
             if reason := wait_until_training(run):
-                sys.exit(f"trainmark ended before it trained: {reason}")
+                sys.exit(f"trainmark ended before training: {reason}")
             (folder / "go").touch()
             changes = take_turns([run, bare], TURN_S, seconds)
         finally:
@@ -104,9 +104,9 @@ def compare(workers: int, seconds: float) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Prints the table; exit code 1 if trainmark costs more than two percent."""
+    """Prints the table; exit code 1 if the overhead exceeds two percent."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=120, help="how long the two take turns, for each P")
+    parser.add_argument("--seconds", type=float, default=120, help="total time of the alternating runs, for each P")
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     options = parser.parse_args()
     machine = describe_machine()

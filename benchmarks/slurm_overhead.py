@@ -1,4 +1,4 @@
-"""What the launcher `slurm` costs per member: submission, looks at the queue, and collection, as ensembles grow.
+"""The overhead of the launcher `slurm` per member: submission, queue polling and collection, as ensembles grow.
 
 Members train nothing (trivial_worker.py), on a real Slurm of four nodes (tests/cluster, needs root). The calls of
 Slurm's programs are counted by wrappers in front of them on the PATH.
@@ -37,7 +37,7 @@ def write_site(folder: Path) -> Path:
 
 
 def write_counters(folder: Path) -> Path:
-    """A folder with programs that note each call and then do it."""
+    """A folder of wrappers that count calls to Slurm's programs."""
     counters = folder / "bin"
     counters.mkdir()
     for program in PROGRAMS:
@@ -49,7 +49,7 @@ def write_counters(folder: Path) -> Path:
 
 
 def measure(cluster: Cluster, folder: Path, members: int) -> dict[str, Any]:
-    """One run of so many members."""
+    """Measures one run of `members` members."""
     here = folder / str(members)
     here.mkdir()
     calls = here / "calls"

@@ -1,4 +1,4 @@
-"""A worker that trains nothing: it leaves the records of a finished member at once, so that only the launcher costs.
+"""A worker that trains nothing: it writes the records of a finished member at once, to time the launcher alone.
 
 It is called as a real one: python -P -m trainmark.train.worker JOB --rank slurm --attempt N.
 """
@@ -15,7 +15,7 @@ AFFINITY = {"cores_asked": "0", "cores_allowed": "0", "threads_asked": 1, "threa
 
 
 def events(wall_s: float) -> list[dict[str, object]]:
-    """What a member of one epoch of 40 steps of 1 ms would have measured."""
+    """Events of a member with one epoch of 40 steps of 1 ms."""
     flops = {"training": 100.0, "operators": {"matrix product": 100.0}}
     return [
         {"kind": "rank_started", "affinity": AFFINITY, "host": "", "pid": 0},
@@ -33,7 +33,7 @@ def events(wall_s: float) -> list[dict[str, object]]:
 
 
 def main() -> None:
-    """Leaves events, predictions and the completion record of the member."""
+    """Writes events, predictions and the completion record of the member."""
     words = sys.argv[1:]
     job, number = Path(words[words.index("trainmark.train.worker") + 1]), words[words.index("--attempt") + 1]
     member, run = job.parent.name, job.parents[2]

@@ -1,4 +1,4 @@
-"""Programs that train in turns on the same cores, so that all of them meet the same noise of a shared machine.
+"""Programs that train in turns on the same cores, so that all of them see the same noise of a shared machine.
 
 While one runs, the others are stopped (SIGSTOP); they change every `turn_s`. Steps that a change cuts are left out,
 everything else counts.
@@ -21,12 +21,12 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 Steps = tuple[Array, Array]  # start and end of each, by the monotonic clock
 
-MARGIN_S = 0.002  # between a signal being sent and a process being stopped or going on
+MARGIN_S = 0.002  # between sending a signal and the process stopping or continuing
 
 
 @dataclass
 class Contestant:
-    """A program under way: its processes, and where it leaves its steps."""
+    """A running program: its processes, and where it records its steps."""
 
     name: str
     processes: list[subprocess.Popen[bytes]]
@@ -35,7 +35,7 @@ class Contestant:
     start_s: float = 0.0
 
     def signal(self, number: signal.Signals) -> None:
-        """Stops all its processes, or lets them go on."""
+        """Sends a signal to all its processes."""
         for pid in self.pids:
             os.kill(pid, number)
 
@@ -47,7 +47,7 @@ class Contestant:
 
 
 def start_trainmark(name: str, folder: Path, options: list[str]) -> Contestant:
-    """A whole run of one member that would train for hours."""
+    """Starts a run of one member that would train for hours."""
     command = [sys.executable, "-m", "trainmark", "run", "--members", "1", "--runs-dir", str(folder), "--json"]
     for setting in ("train.epochs=100000", "ensemble.bootstrap=none", "evaluate.every_epochs=100000"):
         command += ["--set", setting]
@@ -58,7 +58,7 @@ def start_trainmark(name: str, folder: Path, options: list[str]) -> Contestant:
 
 
 def wait_until_training(contestant: Contestant, limit_s: float = 300) -> str | None:
-    """Returns when the run has trained some steps; the reason if it ended instead."""
+    """Waits until the run has trained some steps; returns the reason if it ended instead."""
     deadline = time.monotonic() + limit_s
     while time.monotonic() < deadline:
         events = [path.read_text() for path in contestant.folder.glob("*/events/0000/attempt-1/rank-0.jsonl")]
@@ -74,7 +74,7 @@ def wait_until_training(contestant: Contestant, limit_s: float = 300) -> str | N
 
 
 def take_turns(contestants: list[Contestant], turn_s: float, seconds: float) -> Array:
-    """Lets them run one after another, round after round; the moments of change come back."""
+    """Runs them in turns, round after round; returns the switching times."""
     for contestant in contestants:
         contestant.signal(signal.SIGSTOP)
     changes = []
@@ -92,7 +92,7 @@ def take_turns(contestants: list[Contestant], turn_s: float, seconds: float) -> 
 
 
 def whole_steps(steps: Steps, changes: Array) -> Steps:
-    """Durations and middles of the steps that lie within one turn."""
+    """Durations and midpoints of the steps that lie within one turn."""
     starts, ends = steps
     turn_of_start = np.searchsorted(changes, starts - MARGIN_S)
     inside = (turn_of_start == np.searchsorted(changes, ends + MARGIN_S)) & (turn_of_start > 0)
@@ -101,7 +101,7 @@ def whole_steps(steps: Steps, changes: Array) -> Steps:
 
 
 def trainmark_steps(folder: Path) -> Steps:
-    """Start and end of every step that trainmark recorded; recording itself is inside them."""
+    """Start and end of every step that trainmark recorded, including recording itself."""
     (path,) = folder.glob("*/events/0000/attempt-1/rank-0.jsonl")
     starts, ends, now = [], [], 0.0
     for line in path.read_text().splitlines():
@@ -117,7 +117,7 @@ def trainmark_steps(folder: Path) -> Steps:
 
 
 def means_by_part(measured: Steps, changes: Array, parts: int) -> Array:
-    """The mean step in each of `parts` equal pieces of the whole time; NaN where a piece holds no whole step."""
+    """The mean step in each of `parts` equal pieces of the whole time; NaN if a piece has no complete step."""
     durations, middles = measured
     limits = np.linspace(changes[0], changes[-1], parts + 1)
     inside = [durations[(middles >= a) & (middles < b)] for a, b in pairwise(limits)]

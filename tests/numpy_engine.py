@@ -11,16 +11,23 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
-from trainmark.data.epochs import Order, Views
-from trainmark.data.source import Known, Synthetic, batches_of, samples_of
+from trainmark.data.epochs import Indices, Views
+from trainmark.data.source import DatasetSource, Synthetic, batches_of, samples_of
 from trainmark.spec.config import RunConfig
 from trainmark.spec.engine_offer import EngineOffer
 from trainmark.spec.events import EngineReady, EpochFacts
 from trainmark.spec.model_card import ModelCard
 from trainmark.spec.seeds import weights_seed
 from trainmark.spec.site import Site
-from trainmark.train.agreement import Store
-from trainmark.train.engine import Data, DeviceFacts, HostClock, RankContext, UnfitStateError, UnreadableStateError
+from trainmark.train.engine import (
+    Data,
+    DeviceFacts,
+    HostClock,
+    IncompatibleStateError,
+    RankContext,
+    UnreadableStateError,
+)
+from trainmark.train.shared_store import Store
 from trainmark.workloads.find import find_card
 
 Weights = dict[str, NDArray[np.float32]]
@@ -127,7 +134,7 @@ class NumpyEngine:
     def load(self, state: Any) -> None:
         for name, weight in self._weights.items():
             if state[f"weight {name}"].shape != weight.shape:
-                raise UnfitStateError(name)
+                raise IncompatibleStateError(name)
             self._weights[name] = state[f"weight {name}"]
             self._momenta[name] = state[f"momentum {name}"]
 
@@ -138,7 +145,7 @@ class NumpyEngine:
 
         return measure_ceiling(torch.device("cpu"), self._context.config.measure.ceiling_seconds)
 
-    def feed(self, rows: Order, views: Views | None) -> Iterator[Batch]:
+    def feed(self, rows: Indices, views: Views | None) -> Iterator[Batch]:
         if not isinstance(self._train, Synthetic):
             return batches_of(self._train, rows, views)
         random = np.random.default_rng(self._train.seed)
@@ -172,15 +179,15 @@ class NumpyEngine:
             weights[name] = weights[name] - np.float32(rate) * self._momenta[name]
         return float(loss)
 
-    def settle(self) -> None: ...
+    def sync_weights(self) -> None: ...
 
     def epoch_facts(self) -> EpochFacts:
         return {}
 
-    def why_bytes_unseen(self) -> str | None:
+    def why_bytes_uncounted(self) -> str | None:
         return "a single worker sends nothing"
 
-    def predict(self, source: Known, indices: Order) -> NDArray[np.float32]:
+    def predict(self, source: DatasetSource, indices: Indices) -> NDArray[np.float32]:
         weights = self._weights
         parts = []
         for samples in samples_of(source, indices, self._context.config.evaluate.batch_size):

@@ -11,7 +11,7 @@ from trainmark.collect.progress import ProgressReader, mark_queued, read_progres
 from trainmark.data.bootstrap import write_bootstraps
 from trainmark.data.epochs import steps_per_epoch
 from trainmark.data.facts import facts_of
-from trainmark.data.folders import Progress, make_missing, open_dataset
+from trainmark.data.folders import Progress, generate_missing, open_dataset
 from trainmark.launch.follow import RunJobs, cancel_jobs, follow_jobs, raise_first, stop_message
 from trainmark.launch.launcher import Launcher, ask_queue, preview_scripts
 from trainmark.machine.claims import stop_claim_holder
@@ -70,7 +70,7 @@ def preview(planned: PlannedRun, most_members: int) -> dict[str, str]:
 
 def prepare(planned: PlannedRun, making: Progress, preparing: Progress) -> RunFolder:
     """Generates data, draws bootstrap samples and writes the run folder; launches nothing."""
-    make_missing(planned.config, planned.places.data, making)
+    generate_missing(planned.config, planned.places.data, making)
     return write_run(planned.config, planned.plan, planned.site, planned.places, preparing)
 
 
@@ -99,7 +99,7 @@ def reopen(folder: RunFolder, making: Progress, data_dir: Path | None = None) ->
     change_data_dir(folder, data_dir)
     if any(record.is_missing() for record in job_records(folder, config, plan, site)):
         launcher.reach()  # not needed to collect finished members
-        make_missing(config, places_of(folder).data, making)
+        generate_missing(config, places_of(folder).data, making)
     return folder
 
 

@@ -1,4 +1,4 @@
-"""A worker that does not train: it takes its place like a real one, records its device, and waits for the start.
+"""A worker that trains nothing: bound like a real one, it records its device and waits at the start barrier on request.
 
 Called in place of Python: other modules are run as usual.
 """
@@ -18,11 +18,11 @@ def main() -> None:
 
     from trainmark.spec.job_record import read_job_record
     from trainmark.train.member import wait_for_start
-    from trainmark.train.place import find_own_rank, take_place
+    from trainmark.train.placement import bind_rank, find_rank
 
     words = sys.argv[1:]
     record = read_job_record(Path(words[words.index(WORKER) + 1]))
-    rank = take_place(find_own_rank("slurm", record.job.ranks, os.environ), record, told_by="slurm")
+    rank = bind_rank(find_rank("slurm", record.job.ranks, os.environ), record, assigned_by="slurm")
     attempt = record.folder.attempt(record.job.member, int(words[words.index("--attempt") + 1]))
     device = {"host": os.uname().nodename, "device": os.environ.get("CUDA_VISIBLE_DEVICES")}
     (attempt.path / "device.json").write_text(json.dumps(device))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from trainmark.data.bootstrap import LAWS, audit_counts, sample_counts, write_bootstraps
+from trainmark.data.bootstrap import EXPECTATIONS, audit_counts, sample_counts, write_bootstraps
 from trainmark.plan.resolve import parse_setting, resolve_config
 from trainmark.spec.errors import ConfigError, UnknownNameError
 from trainmark.spec.files import read_json
@@ -17,7 +17,7 @@ from trainmark.spec.run_folder import RunFolder
 
 N = 50_000
 # Of one sample's count: the variance; of all of them: the standard deviation of their sum; the share above zero.
-THEORY = {
+EXPECTED = {
     "poisson": (1.0, math.sqrt(N), 1 - 1 / math.e),
     "multinomial": (1 - 1 / N, 0.0, 1 - 1 / math.e),
     "none": (0.0, 0.0, 1.0),
@@ -43,9 +43,9 @@ def test_it_counts_each_sample_in_whole_numbers_that_fit_a_byte(name: str, num_s
     assert audit_counts(counts, name)["draws"] == counts.sum()
 
 
-@pytest.mark.parametrize("name", list(THEORY))
+@pytest.mark.parametrize("name", list(EXPECTED))
 def test_its_sum_variance_and_share_are_those_of_its_theory(name: str) -> None:
-    variance, deviation_of_sum, present = THEORY[name]
+    variance, deviation_of_sum, present = EXPECTED[name]
     counts = [drawn(name, seed) for seed in range(8)]
     for each in counts:
         assert abs(int(each.sum()) - N) <= 5 * deviation_of_sum
@@ -56,8 +56,10 @@ def test_its_sum_variance_and_share_are_those_of_its_theory(name: str) -> None:
 
 
 def test_each_of_our_own_has_its_theory_here_and_in_the_audit() -> None:
-    assert set(THEORY) == set(LAWS)
-    assert {name: law.present_share for name, law in LAWS.items()} == {name: row[2] for name, row in THEORY.items()}
+    assert set(EXPECTED) == set(EXPECTATIONS)
+    assert {name: each.present_share for name, each in EXPECTATIONS.items()} == {
+        name: row[2] for name, row in EXPECTED.items()
+    }
 
 
 def every_other(num_samples: int, random: np.random.Generator) -> NDArray[np.int64]:
@@ -90,10 +92,10 @@ def test_a_plug_ins_sampler_is_drawn_from_and_audited_without_a_theory(tmp_path:
 
 
 def test_a_sampler_whose_counts_are_none_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"must give counts from 0 to 255, but gave 300 to 300\."):
+    with pytest.raises(ConfigError, match=r"must return counts from 0 to 255, but returned 300 to 300\."):
         sample_counts(f"{__name__}:too_many", 4, seed=1, member=0)
     with pytest.raises(
-        ConfigError, match=r"must give 4 whole numbers, but gave an array of float64 and shape \(4,\)\."
+        ConfigError, match=r"must return 4 integers, but returned an array of float64 and shape \(4,\)\."
     ):
         sample_counts(f"{__name__}:shares", 4, seed=1, member=0)
 

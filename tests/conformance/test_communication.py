@@ -28,9 +28,9 @@ from trainmark.spec.registries import COMMUNICATION, COMMUNICATION_PRECISIONS
 from trainmark.train.torch.communication import averaged_gradients
 from trainmark.train.torch.communication.averaged_gradients import AveragedGradients
 from trainmark.train.torch.communication.team import Team
-from trainmark.train.torch.protocols import Communicator, Peers
+from trainmark.train.torch.protocols import Communicator, WorkerGroup
 
-ALONE = Peers(0, ("node",), None, torch.device("cpu"))
+ALONE = WorkerGroup(0, ("node",), None, torch.device("cpu"))
 
 
 def settings(mode: str = "allreduce", precision: str = "fp32", **others: Any) -> TrainConfig:
@@ -48,8 +48,8 @@ def settings(mode: str = "allreduce", precision: str = "fp32", **others: Any) ->
     )
 
 
-def build(peers: Peers, config: TrainConfig) -> Communicator:
-    communicator: Communicator = COMMUNICATION.load(config.communication)(peers, config)
+def build(workers: WorkerGroup, config: TrainConfig) -> Communicator:
+    communicator: Communicator = COMMUNICATION.load(config.communication)(workers, config)
     return communicator
 
 
@@ -129,27 +129,27 @@ def backward(shared: nn.Module, gradients: list[Tensor]) -> Tensor:
     return flat([parameter.grad for parameter in shared.parameters() if parameter.grad is not None])
 
 
-def check_gradients(peers: Peers, config: TrainConfig) -> dict[str, Any]:
+def check_gradients(workers: WorkerGroup, config: TrainConfig) -> dict[str, Any]:
     """Error and bits of one step; bytes of a step."""
-    shared = build(peers, config).share(Linear(LARGE))
-    joined = backward(shared, gradients_of(peers.rank, 0, LARGE))
-    true = true_mean(peers.size, 0, LARGE)
-    largest = max(flat(gradients_of(rank, 0, LARGE)).abs().max().item() for rank in range(peers.size))
+    shared = build(workers, config).wrap(Linear(LARGE))
+    joined = backward(shared, gradients_of(workers.rank, 0, LARGE))
+    true = true_mean(workers.size, 0, LARGE)
+    largest = max(flat(gradients_of(rank, 0, LARGE)).abs().max().item() for rank in range(workers.size))
     return {
         "first_bits": fingerprint(joined),
         "first_error": ((joined - true).abs().max() / largest).item(),
-        "bytes": count_bytes(peers, shared),
+        "bytes": count_bytes(workers, shared),
     }
 
 
-def check_memory(peers: Peers, config: TrainConfig) -> dict[str, Any]:
+def check_memory(workers: WorkerGroup, config: TrainConfig) -> dict[str, Any]:
     """Errors of the means over steps, and whether going on from a state is exact."""
-    return {"mean_errors": errors_of_means(peers, config), "continuation": continue_from_state(peers, config)}
+    return {"mean_errors": errors_of_means(workers, config), "continuation": continue_from_state(workers, config)}
 
 
-def count_bytes(peers: Peers, shared: nn.Module, steps: int = 2) -> int:
+def count_bytes(workers: WorkerGroup, shared: nn.Module, steps: int = 2) -> int:
     """Bytes that this process sends in a step, once compression has begun."""
-    gradients = gradients_of(peers.rank, 0, LARGE)
+    gradients = gradients_of(workers.rank, 0, LARGE)
     for _ in range(2):
         backward(shared, gradients)
     dist.barrier()
@@ -162,11 +162,11 @@ def count_bytes(peers: Peers, shared: nn.Module, steps: int = 2) -> int:
     return (after - before) // steps
 
 
-def errors_of_means(peers: Peers, config: TrainConfig) -> list[float]:
+def errors_of_means(workers: WorkerGroup, config: TrainConfig) -> list[float]:
     """After each step with the same gradients: the error of the mean of what came, as a share of the largest."""
-    shared = build(peers, config).share(Linear(SMALL))
-    gradients, true = gradients_of(peers.rank, 0, SMALL), true_mean(peers.size, 0, SMALL)
-    largest = max(flat(gradients_of(rank, 0, SMALL)).abs().max().item() for rank in range(peers.size))
+    shared = build(workers, config).wrap(Linear(SMALL))
+    gradients, true = gradients_of(workers.rank, 0, SMALL), true_mean(workers.size, 0, SMALL)
+    largest = max(flat(gradients_of(rank, 0, SMALL)).abs().max().item() for rank in range(workers.size))
     total, errors = torch.zeros_like(true), []
     for step in range(1, CONSTANT_STEPS + 1):
         total += backward(shared, gradients)
@@ -174,43 +174,43 @@ def errors_of_means(peers: Peers, config: TrainConfig) -> list[float]:
     return errors
 
 
-def continue_from_state(peers: Peers, config: TrainConfig) -> tuple[str, str]:
+def continue_from_state(workers: WorkerGroup, config: TrainConfig) -> tuple[str, str]:
     """Bits of the steps after the fourth: of a run that goes on, and of one that starts from its stored state."""
-    first = build(peers, config)
-    shared = first.share(Linear(LARGE))
+    first = build(workers, config)
+    shared = first.wrap(Linear(LARGE))
     for step in range(4):
-        backward(shared, gradients_of(peers.rank, step, LARGE))
+        backward(shared, gradients_of(workers.rank, step, LARGE))
     stored = io.BytesIO()
     torch.save(first.state(), stored)
     stored.seek(0)
-    resumed = build(peers, config)
-    shared_again = resumed.share(Linear(LARGE))
+    resumed = build(workers, config)
+    shared_again = resumed.wrap(Linear(LARGE))
     resumed.load(torch.load(stored, weights_only=True))
     bits = []
     for model in (shared, shared_again):
-        parts = [backward(model, gradients_of(peers.rank, step, LARGE)) for step in (4, 5)]
+        parts = [backward(model, gradients_of(workers.rank, step, LARGE)) for step in (4, 5)]
         bits.append(fingerprint(torch.cat(parts)))
     return bits[0], bits[1]
 
 
-def check_training(peers: Peers, config: TrainConfig) -> dict[str, Any]:
+def check_training(workers: WorkerGroup, config: TrainConfig) -> dict[str, Any]:
     """Distance from the minimum of a convex problem after training, and bits of the weights that all should share."""
-    communicator, model = build(peers, config), Linear(SMALL)
+    communicator, model = build(workers, config), Linear(SMALL)
     with torch.no_grad():
         for weight in model.parameters():
-            weight.fill_(peers.rank)  # differs: the first worker's count
-    shared = communicator.share(model)
+            weight.fill_(workers.rank)  # differs: the first worker's count
+    shared = communicator.wrap(model)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.5)
     bits, staleness, facts = [], [], {}
     for step in range(90):
         optimizer.zero_grad()
         # All have the same minimum, and each its own curvature.
         targets = zip(model.parameters(), gradients_of(0, 0, SMALL), strict=True)
-        shared(*((1 + peers.rank / 2) * (weight.detach() - target) for weight, target in targets)).backward()
+        shared(*((1 + workers.rank / 2) * (weight.detach() - target) for weight, target in targets)).backward()
         communicator.update(optimizer, optimizer.step)
         if step % 30 == 29:
-            time.sleep(0.01 * peers.rank)
-            communicator.settle()
+            time.sleep(0.01 * workers.rank)
+            communicator.sync_weights()
             bits.append(fingerprint(flat(model.parameters())))
             facts = communicator.facts()
             staleness += facts.get("staleness", [])
@@ -218,37 +218,37 @@ def check_training(peers: Peers, config: TrainConfig) -> dict[str, Any]:
     return {"bits": bits, "distance": distance.abs().max().item(), "staleness": staleness, "facts": facts}
 
 
-def check_overlap(peers: Peers) -> bool:
+def check_overlap(workers: WorkerGroup) -> bool:
     """Whether a bucket's exchange can end after a later part of backward, which it is made to wait for."""
-    later, seen, swap = threading.Event(), [], Team.swap
+    later, seen, swap = threading.Event(), [], Team.exchange
 
     def waiting_swap(*arguments: Any) -> None:
         seen.append(later.wait(20))
         swap(*arguments)
 
     model = Linear(LARGE)
-    shared = build(peers, settings("ring")).share(model)
+    shared = build(workers, settings("ring")).wrap(model)
     # Gradients come from the last parameter to the first; the buckets before the last are full by then.
     model.weights[0].register_hook(lambda _: later.set())
-    Team.swap = waiting_swap  # type: ignore[method-assign]
-    backward(shared, gradients_of(peers.rank, 0, LARGE))
-    Team.swap = swap  # type: ignore[method-assign]
+    Team.exchange = waiting_swap  # type: ignore[method-assign]
+    backward(shared, gradients_of(workers.rank, 0, LARGE))
+    Team.exchange = swap  # type: ignore[method-assign]
     return len(seen) >= 4 and all(seen)
 
 
-def check_waiting(peers: Peers) -> list[float]:
+def check_waiting(workers: WorkerGroup) -> list[float]:
     """Waiting times of a step whose messages take 0.1 s each, and of no step."""
-    swap = Team.swap
+    swap = Team.exchange
 
     def slow_swap(*arguments: Any) -> None:
         time.sleep(0.1)
         swap(*arguments)
 
-    communicator = build(peers, settings("ring"))
-    shared = communicator.share(Linear(SMALL))
-    Team.swap = slow_swap  # type: ignore[method-assign]
-    backward(shared, gradients_of(peers.rank, 0, SMALL))
-    Team.swap = swap  # type: ignore[method-assign]
+    communicator = build(workers, settings("ring"))
+    shared = communicator.wrap(Linear(SMALL))
+    Team.exchange = slow_swap  # type: ignore[method-assign]
+    backward(shared, gradients_of(workers.rank, 0, SMALL))
+    Team.exchange = swap  # type: ignore[method-assign]
     return [communicator.facts()["waited_s"], communicator.facts()["waited_s"]]
 
 
@@ -256,21 +256,23 @@ def rate_of(step: int) -> float:
     return 0.1 / (1 + step)
 
 
-def check_turns(peers: Peers) -> dict[str, Any]:
+def check_turns(workers: WorkerGroup) -> dict[str, Any]:
     """Weights of a parameter server whose workers push in turns, 0 before 1, each by the weights that it has."""
-    communicator, model = build(peers, settings("parameter-server")), Linear(SMALL)
-    shared = communicator.share(model)
+    communicator, model = build(workers, settings("parameter-server")), Linear(SMALL)
+    shared = communicator.wrap(model)
     optimizer = torch.optim.SGD(model.parameters(), lr=1.0, momentum=0.9, weight_decay=0.01)
     for step in range(5):
-        for turn in range(peers.size):
-            if turn == peers.rank:
-                optimizer.param_groups[0]["lr"] = rate_of(step) if peers.rank == 0 else 7.0
-                targets = gradients_of(peers.rank, step, SMALL)
+        for turn in range(workers.size):
+            if turn == workers.rank:
+                optimizer.param_groups[0]["lr"] = rate_of(step) if workers.rank == 0 else 7.0
+                targets = gradients_of(workers.rank, step, SMALL)
                 backward(shared, [w.detach() - t for w, t in zip(model.parameters(), targets, strict=True)])
                 communicator.update(optimizer, optimizer.step)
             dist.barrier()
-    communicator.settle()
-    momentum = [optimizer.state[weight]["momentum_buffer"] for weight in model.parameters()] if peers.rank == 0 else []
+    communicator.sync_weights()
+    momentum = (
+        [optimizer.state[weight]["momentum_buffer"] for weight in model.parameters()] if workers.rank == 0 else []
+    )
     return {
         "weights": flat(model.parameters()),
         "momentum": flat(momentum) if momentum else None,
@@ -278,31 +280,31 @@ def check_turns(peers: Peers) -> dict[str, Any]:
     }
 
 
-def check_averages(peers: Peers, every: int, precision: str) -> Tensor:
+def check_averages(workers: WorkerGroup, every: int, precision: str) -> Tensor:
     """Weights after 7 steps of local SGD and a settling."""
-    communicator, model = build(peers, settings("local-sgd", precision, averaging_steps=every)), Linear(SMALL)
-    shared = communicator.share(model)
+    communicator, model = build(workers, settings("local-sgd", precision, averaging_steps=every)), Linear(SMALL)
+    shared = communicator.wrap(model)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for step in range(7):
-        targets = gradients_of(peers.rank, step, SMALL)
+        targets = gradients_of(workers.rank, step, SMALL)
         backward(shared, [w.detach() - t for w, t in zip(model.parameters(), targets, strict=True)])
         communicator.update(optimizer, optimizer.step)
-    communicator.settle()
+    communicator.sync_weights()
     return flat(model.parameters())
 
 
-def check_replicas(peers: Peers) -> list[float]:
+def check_replicas(workers: WorkerGroup) -> list[float]:
     """Errors of two halves of the workers that each join gradients among themselves, in every synchronous mode."""
-    half = peers.size // 2
-    groups = [dist.new_group(range(half)), dist.new_group(range(half, peers.size))]
-    mine = peers.rank // half
-    part = Peers(peers.rank % half, peers.nodes[:half], groups[mine], peers.device)
+    half = workers.size // 2
+    groups = [dist.new_group(range(half)), dist.new_group(range(half, workers.size))]
+    mine = workers.rank // half
+    part = WorkerGroup(workers.rank % half, workers.nodes[:half], groups[mine], workers.device)
     errors = []
     for mode, precision in (("allreduce", "fp32"), ("allreduce", "int8"), ("ring", "fp32"), ("torus-2d", "fp32")):
-        shared = build(part, settings(mode, precision)).share(Linear(SMALL))
+        shared = build(part, settings(mode, precision)).wrap(Linear(SMALL))
         ranks = range(mine * half, (mine + 1) * half)
         true = torch.stack([flat(gradients_of(rank, 0, SMALL)) for rank in ranks]).mean(0)
-        errors.append((backward(shared, gradients_of(peers.rank, 0, SMALL)) - true).abs().max().item())
+        errors.append((backward(shared, gradients_of(workers.rank, 0, SMALL)) - true).abs().max().item())
     return errors
 
 
@@ -312,28 +314,28 @@ def work(rank: int, size: int, folder: Path) -> None:
     averaged_gradients.BUCKET_MIB = 0.3  # several buckets
     # Nodes of unequal sizes, whose ranks are not in a row.
     nodes = tuple("aabbabbb"[:size])
-    peers = Peers(rank, nodes, dist.group.WORLD, torch.device("cpu"))
+    workers = WorkerGroup(rank, nodes, dist.group.WORLD, torch.device("cpu"))
     found: dict[Any, Any] = {}
     for mode, precision in CASES:
         if mode == "mpi":
             continue  # see `work_over_mpi`
         config = settings(mode, precision, averaging_steps=2)
         if (mode, precision) in GRADIENT_CASES:
-            found[mode, precision] = check_gradients(peers, config)
+            found[mode, precision] = check_gradients(workers, config)
             if size in SIZES_OF_MEMORY and (mode, precision) in MEMORY_CASES:
-                found[mode, precision] |= check_memory(peers, config)
+                found[mode, precision] |= check_memory(workers, config)
         elif size in SIZES_OF_TRAINING:
-            found[mode, precision] = check_training(peers, config)
+            found[mode, precision] = check_training(workers, config)
     if size == 2:
         found["overlap"], found["waited_s"], found["turns"] = (
-            check_overlap(peers),
-            check_waiting(peers),
-            check_turns(peers),
+            check_overlap(workers),
+            check_waiting(workers),
+            check_turns(workers),
         )
     if size == 4:
-        found["replicas"] = check_replicas(peers)
+        found["replicas"] = check_replicas(workers)
         for every, precision in ((1, "fp32"), (3, "fp32"), (3, "int8")):
-            found["averages", every, precision] = check_averages(peers, every, precision)
+            found["averages", every, precision] = check_averages(workers, every, precision)
     torch.save(found, folder / f"{rank}.pt")
     dist.barrier()
     dist.destroy_process_group()
@@ -345,8 +347,8 @@ def work_over_mpi(folder: Path) -> None:
     rank, size = int(os.environ["OMPI_COMM_WORLD_RANK"]), int(os.environ["OMPI_COMM_WORLD_SIZE"])
     dist.init_process_group("gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=size)
     averaged_gradients.BUCKET_MIB = 0.3  # several buckets
-    peers = Peers(rank, ("node",) * size, dist.group.WORLD, torch.device("cpu"))
-    found = {("mpi", "fp32"): check_gradients(peers, settings("mpi"))}
+    workers = WorkerGroup(rank, ("node",) * size, dist.group.WORLD, torch.device("cpu"))
+    found = {("mpi", "fp32"): check_gradients(workers, settings("mpi"))}
     torch.save(found, folder / f"{rank}.pt")
     dist.barrier()
     dist.destroy_process_group()
@@ -401,7 +403,7 @@ def tolerance_of(precision: str) -> float:
 @pytest.mark.parametrize(("mode", "precision"), sorted(set(ALL_CASES) - set(CASES)))
 def test_a_mode_refuses_what_it_cannot_send(mode: str, precision: str) -> None:
     """The words for users are the plan's: tests/unit/test_compatible.py."""
-    with pytest.raises(AssertionError, match="the plan has checked it"):
+    with pytest.raises(AssertionError, match="checked by the plan"):
         build(ALONE, settings(mode, precision))
 
 
@@ -448,7 +450,7 @@ def expected_values_sent(mode: str, size: int, values: int) -> float:
     return 2 * (size - 1) * values
 
 
-@pytest.mark.skipif(tcp_bytes_sent() is None, reason="this kernel does not count the bytes of a socket")
+@pytest.mark.skipif(tcp_bytes_sent() is None, reason="this kernel does not count bytes per socket")
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize(
     ("mode", "precision"),
@@ -551,7 +553,7 @@ def test_waiting_is_what_messages_add_to_backward(found: Any) -> None:
 def test_a_worker_alone_takes_plain_steps(mode: str) -> None:
     communicator = build(ALONE, settings(mode))
     model, plain = Linear(SMALL), Linear(SMALL)
-    shared = communicator.share(model)
+    shared = communicator.wrap(model)
     assert shared is model
     optimizers = [torch.optim.SGD(m.parameters(), lr=0.1, momentum=0.9, weight_decay=0.1) for m in (model, plain)]
     for step in range(4):
@@ -560,7 +562,7 @@ def test_a_worker_alone_takes_plain_steps(mode: str) -> None:
         communicator.update(optimizers[0], optimizers[0].step)
         optimizers[1].step()
         if step % 2:
-            communicator.settle()
+            communicator.sync_weights()
     assert (flat(model.parameters()) - flat(plain.parameters())).abs().max() < 1e-7
     communicator.load(communicator.state())
     if mode == "allreduce":

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tests.planned import EIGHT_CORES
 from tests.worker_group import run_workers
-from trainmark.data.source import Known, Streamed
+from trainmark.data.source import DatasetSource, Streamed
 from trainmark.pipeline import write_run
 from trainmark.plan.make import make_plan
 from trainmark.plan.resolve import parse_setting, resolve_config
@@ -125,7 +125,7 @@ def test_predictions_have_a_row_for_each_index_and_are_those_of_torch(name: str,
     assert losses_of(ours, ROWS, RATES) == pytest.approx(losses_of(torchs, ROWS, RATES), rel=1e-4)
 
 
-def _held_out(data: Data) -> Known:
+def _held_out(data: Data) -> DatasetSource:
     assert data.evaluation is not None and not isinstance(data.evaluation, Streamed)
     return data.evaluation
 
@@ -138,7 +138,7 @@ def test_an_engine_says_what_it_computes_on_and_with(name: str, tmp_path: Path) 
     assert set(ENGINES.load(name).packages) <= set(device.software)
     ready = engine.build(data)
     assert (ready.synthetic, ready.precision, ready.optimizer, ready.global_batch) == (False, "fp32", "sgd", 8)
-    assert engine.why_bytes_unseen() == "a single worker sends nothing"
+    assert engine.why_bytes_uncounted() == "a single worker sends nothing"
     assert engine.peak_device_bytes() is None
     engine.barrier()  # of one rank: it does not wait for anyone
     engine.leave()
@@ -151,7 +151,7 @@ def test_stamps_are_in_order_and_measure_the_time_between_steps(name: str, tmp_p
     time.sleep(0.05)
     end = clock.stamp()
     clock.wait()
-    assert clock.num_over([start, end]) == 2
+    assert clock.num_finished([start, end]) == 2
     assert 0.05 <= clock.seconds_between(start, end) < 5
 
 

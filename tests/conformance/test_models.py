@@ -10,12 +10,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from trainmark.data.facts import own_facts
+from trainmark.data.facts import declared_facts
 from trainmark.spec.config import Setting
 from trainmark.spec.model_card import BLOCK_CHANNELS
 from trainmark.spec.registries import MODELS, TASKS, WORKLOADS
 from trainmark.spec.registry import load_attribute
-from trainmark.train.torch.speed import BlockedLayout
+from trainmark.train.torch.compilation import BlockedLayout
 from trainmark.workloads.cost import COSTS, Cost, cost_of
 from trainmark.workloads.find import find_card, find_size
 from trainmark.workloads.flops.count import count_model
@@ -133,7 +133,7 @@ def test_the_cost_of_each_workload_in_each_size_is_known_without_torch() -> None
     assert set(COSTS) >= set(MODELS)
     for workload in WORKLOADS:
         for size in WORKLOADS.load(workload).sizes.values():
-            assert cost_of(size.model, size.model_settings, own_facts(size).sample_shape) is not None
+            assert cost_of(size.model, size.model_settings, declared_facts(size).sample_shape) is not None
 
 
 @pytest.mark.parametrize("name", PARAMETERS)

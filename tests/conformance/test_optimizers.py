@@ -15,7 +15,7 @@ from torch.distributed.tensor import DTensor, Shard, distribute_tensor, init_dev
 from tests.worker_group import run_workers
 from trainmark.spec.config import TorchConfig, TrainConfig
 from trainmark.spec.registries import OPTIMIZERS
-from trainmark.train.torch.step import hold_rate_on, set_rate, set_weight_decay
+from trainmark.train.torch.step import put_rate_on, set_rate, set_weight_decay
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 Reference = Callable[[Array, list[Array], list[float], TrainConfig], Array]
@@ -246,7 +246,7 @@ def test_a_rate_in_a_tensor_steps_like_a_number_and_stays_the_same_tensor(name: 
     weights, gradients = weights_and_gradients()
     parameters = as_parameters(weights)
     optimizer = build(parameters, settings)
-    hold_rate_on(optimizer, torch.device("cpu"))
+    put_rate_on(optimizer, torch.device("cpu"))
     rates = [group["lr"] for group in optimizer.param_groups]
     advance(parameters, optimizer, gradients, correction)
     assert all(group["lr"] is rate for group, rate in zip(optimizer.param_groups, rates, strict=True))
@@ -343,7 +343,7 @@ def test_a_captured_step_follows_the_rate(name: str, correction: str) -> None:
     weights, gradients = weights_and_gradients()
     parameters = [torch.nn.Parameter(each.detach().cuda()) for each in as_parameters(weights)]
     optimizer = build(parameters, settings)
-    hold_rate_on(optimizer, torch.device("cuda"))
+    put_rate_on(optimizer, torch.device("cuda"))
     stream = torch.cuda.Stream()
     with torch.cuda.stream(stream):
         advance(parameters, optimizer, gradients, correction, range(1))

@@ -17,9 +17,9 @@ from tests.worker_group import run_workers
 from trainmark.spec.config import TrainConfig
 from trainmark.spec.layout import SPLITTING, ParallelLayout, layout_of
 from trainmark.spec.registries import COMMUNICATION, OPTIMIZERS, PARALLEL, PRECISIONS, TASKS
-from trainmark.train.torch.collectives import share_overflow
+from trainmark.train.torch.collectives import sync_overflow
 from trainmark.train.torch.parallel.batch_norm import synchronise
-from trainmark.train.torch.protocols import Arithmetic, Parallelism, Parts, Peers
+from trainmark.train.torch.protocols import Arithmetic, Parallelism, Parts, WorkerGroup
 from trainmark.workloads.find import find_card
 
 STEPS, STEPS_BEFORE_SAVING = 5, 2
@@ -149,12 +149,12 @@ def samples_of(case: Case, step: int) -> tuple[Tensor, Tensor]:
 def parts_of(case: Case, groups: dict[tuple[int, ...], dist.ProcessGroup]) -> Parts:
     rank, layout = dist.get_rank(), case.layout
     alike = tuple(range(layout.stage_of(rank), case.workers, layout.stages))
-    everyone = Peers(rank, ("here",) * case.workers, dist.group.WORLD, CPU)
-    replicas = Peers(layout.replica_of(rank), ("here",) * layout.replicas, groups.get(alike), CPU)
+    everyone = WorkerGroup(rank, ("here",) * case.workers, dist.group.WORLD, CPU)
+    replicas = WorkerGroup(layout.replica_of(rank), ("here",) * layout.replicas, groups.get(alike), CPU)
     return assemble(case, everyone, replicas)
 
 
-def assemble(case: Case, workers: Peers, replicas: Peers) -> Parts:
+def assemble(case: Case, workers: WorkerGroup, replicas: WorkerGroup) -> Parts:
     arithmetic = arithmetic_of(case)
     return Parts(
         settings=case.settings,
@@ -221,7 +221,7 @@ def normalised(workers: int) -> dict[str, Tensor]:
     model = nn.Sequential(nn.BatchNorm2d(3), nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4, affine=False)).double()
     weights = torch.load(io.BytesIO(normalisation_weights()), weights_only=True)
     model.load_state_dict(weights)
-    model = synchronise(model, Peers(rank, ("here",) * workers, dist.group.WORLD, CPU))
+    model = synchronise(model, WorkerGroup(rank, ("here",) * workers, dist.group.WORLD, CPU))
     inputs = normalisation_inputs(workers).chunk(workers)[rank].requires_grad_()
     outputs = model(inputs)
     (outputs**3).sum().backward()
@@ -252,11 +252,11 @@ def normalisation_inputs(workers: int) -> Tensor:
 
 def overflowed(at: int) -> list[bool]:
     """Whether a worker's gradient is finite, after an overflow on worker `at` and after none."""
-    peers = Peers(dist.get_rank(), ("here",) * dist.get_world_size(), dist.group.WORLD, CPU)
+    everyone = WorkerGroup(dist.get_rank(), ("here",) * dist.get_world_size(), dist.group.WORLD, CPU)
     finite = []
     for value in (float("inf"), 1.0):
-        gradients = [torch.ones(3), torch.full((2,), value if peers.rank == at else 2.0)]
-        share_overflow(gradients, peers)
+        gradients = [torch.ones(3), torch.full((2,), value if everyone.rank == at else 2.0)]
+        sync_overflow(gradients, everyone)
         finite.append(all(bool(gradient.isfinite().all()) for gradient in gradients))
     return finite
 
@@ -440,17 +440,19 @@ def test_an_overflow_on_one_worker_is_one_on_all(workers: int, found: dict[int, 
 @pytest.mark.parametrize(("mode", "micro_batches"), [("1f1b", 2), ("gpipe", 3)])
 def test_a_worker_does_not_begin_what_the_plan_refuses(mode: str, micro_batches: int) -> None:
     """The words for users, and the nearest valid choice, are the plan's: tests/unit/test_compatible.py."""
-    four = Peers(0, ("here",) * 4, None, CPU)
-    parts = assemble(Case(mode, 4, 4, "plain"), Peers(0, ("here",), None, CPU), Peers(0, ("here",), None, CPU))
+    four = WorkerGroup(0, ("here",) * 4, None, CPU)
+    parts = assemble(
+        Case(mode, 4, 4, "plain"), WorkerGroup(0, ("here",), None, CPU), WorkerGroup(0, ("here",), None, CPU)
+    )
     settings = parts.settings.model_copy(update={"micro_batches": micro_batches})
-    with pytest.raises(AssertionError, match="the plan has checked it"):
+    with pytest.raises(AssertionError, match="checked by the plan"):
         PARALLEL.load(mode)(plain_model(), replace(parts, workers=four, settings=settings))
 
 
 @pytest.mark.parametrize("mode", list(PARALLEL))
 def test_one_worker_trains_as_a_plain_loop_does(mode: str) -> None:
     case = Case(mode, 1, 1, "resnet-tiny", accumulation=2)
-    alone = Peers(0, ("here",), None, CPU)
+    alone = WorkerGroup(0, ("here",), None, CPU)
     run = Run(case, assemble(case, alone, alone), seed=1)
     losses, weights = expected(case._replace(mode="data"))
     assert run.steps(0, STEPS) == pytest.approx(losses[0], rel=1e-6)

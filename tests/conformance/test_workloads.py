@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from tests.planned import planned_config
-from trainmark.data.folders import make_missing, with_folder
+from trainmark.data.folders import generate_missing, with_folder
 from trainmark.plan.explain import Source
 from trainmark.plan.resolve import resolve_config
 from trainmark.spec.registries import DATASETS, MODELS, OPTIMIZERS, QUALITIES, TASKS, WORKLOADS
@@ -57,7 +57,7 @@ def test_its_flops_agree_with_the_frameworks_counter(name: str, size: str) -> No
 def test_it_learns_eight_samples_by_heart(name: str, size: str, tmp_path: Path) -> None:
     config = planned_config(workload=name, size=size, data={"num_train": 8})
     record = WORKLOADS.load(name).sizes[size]
-    make_missing(config, tmp_path, lambda made, total: None)
+    generate_missing(config, tmp_path, lambda made, total: None)
     kind = DATASETS.load(config.dataset)
     split = read_whole(kind(kind.Settings.model_validate(with_folder(config, tmp_path))).load("train"))
     torch.manual_seed(0)

@@ -105,7 +105,7 @@ def test_images_that_no_machine_can_hold_end_a_run_with_what_they_need(warm_trai
     settings = ("dataset=synthetic", "data.height=1000000", "data.width=1000000", "measure.ceiling=false")
     done = warm_trainmark("run", "--members", "1", *(word for setting in settings for word in ("--set", setting)))
     assert done.returncode == 1
-    assert "failed: out of memory: 349.2 TiB were asked for at once, and this machine has" in done.stderr
+    assert "failed: out of memory: could not allocate 349.2 TiB, and this machine has" in done.stderr
     assert "If a setting is the cause, start a new run; else fix it and resume with: trainmark resume" in done.stderr
 
 

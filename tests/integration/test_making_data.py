@@ -81,7 +81,7 @@ def test_the_next_make_removes_what_a_killed_one_left(start: Start, trainmark: C
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
-        ("run extreme-weather --set data.num_train=100000000", 1, "but making these data writes about 35.76 TiB"),
+        ("run extreme-weather --set data.num_train=100000000", 1, "but generating these data writes about 35.76 TiB"),
         ("data make extreme-weather -o storms --set num_train=100000000", 1, "writes about 35.76 TiB"),
         (
             "run --set dataset=synthetic --set data.num_train=100000000000",

@@ -18,7 +18,7 @@ RunSmall = Callable[..., dict[str, Any]]
 PERIOD_S = 0.1
 WATCHED = ["--set", f"measure.usage_seconds={PERIOD_S}", "--set", "data.num_train=2000"]
 
-needs_count = pytest.mark.skipif(tcp_bytes_sent() is None, reason="this kernel does not count the bytes of a socket")
+needs_count = pytest.mark.skipif(tcp_bytes_sent() is None, reason="this kernel does not count bytes per socket")
 
 
 def series_of(run: Path, member: int = 0, node: int = 0) -> list[dict[str, Any]]:

@@ -127,7 +127,7 @@ def test_an_mpirun_of_another_library_than_mpi4pys_is_told_from_ranks_that_are_a
     environment = mpich_environment(tmp_path) | {"MPI4PY_MPIABI": "openmpi"}
     done = trainmark("run", *SMALL, *OVER_MPI, *TWO_WORKERS, **environment)
     assert done.returncode == 1
-    assert "but MPI calls it 0 of 1. Start the workers by the mpirun of the MPI library that" in done.stderr
+    assert "but its MPI rank is 0 of 1. Start the workers with the mpirun of mpi4py" in done.stderr
 
 
 # How it ends

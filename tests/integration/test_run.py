@@ -144,7 +144,7 @@ def test_the_kept_script_trains_a_member_by_hand(run_small: RunSmall, tmp_path: 
     assert "--attempt 1" in script
     again = subprocess.run(["bash", folder / "jobs/0000/job.sh"], capture_output=True, text=True)
     assert again.returncode == 1
-    assert "attempts are never mixed" in again.stderr
+    assert "this attempt has already run" in again.stderr
     by_hand = subprocess.run(
         ["bash", "-c", script.replace("--attempt 1", "--attempt 2")], capture_output=True, text=True
     )

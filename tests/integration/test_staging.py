@@ -140,7 +140,7 @@ def test_a_changed_byte_fails_the_member_with_its_name_and_resume_stages_anew(de
     (pack / "samples").write_bytes(content)
     failed = desk.command("run", *SHORT, *one)
     assert failed.returncode == 1 and failed.stderr.count("Traceback") == 0
-    assert str(pack / "samples") in failed.stderr and "its bytes are not those that were staged" in failed.stderr
+    assert str(pack / "samples") in failed.stderr and "its bytes do not match their checksum" in failed.stderr
     run = desk.newest_run()
     assert events(run, "staging_stop")[0]["reused"]
     resumed = desk.command("resume", str(run), "--json")

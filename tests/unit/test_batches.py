@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from trainmark.data.epochs import MOST_SHIFT, epoch_views, unchanged
+from trainmark.data.epochs import MAX_SHIFT, epoch_views, unchanged
 from trainmark.data.split import Split
 from trainmark.train.torch.batches import ResidentBatches, SyntheticBatches
 
@@ -29,7 +29,7 @@ def by_hand(image: np.ndarray, mirrored: int, down: int, right: int) -> np.ndarr
 @pytest.mark.parametrize("channels_last", [True, False])
 def test_views_mirror_and_move_each_image_as_asked(channels_last: bool) -> None:
     batches = ResidentBatches(SPLIT, CPU, channels_last=channels_last)
-    views = np.array([[[0, 0, 0], [1, 0, 0], [0, 3, -2], [1, -MOST_SHIFT, MOST_SHIFT]]])
+    views = np.array([[[0, 0, 0], [1, 0, 0], [0, 3, -2], [1, -MAX_SHIFT, MAX_SHIFT]]])
     ((samples, labels),) = batches.take(np.array([[5, 0, 2, 3]]), views)
     assert labels.tolist() == [5, 0, 2, 3]
     for sample, number, view in zip(samples, (5, 0, 2, 3), views[0], strict=True):
@@ -58,7 +58,7 @@ def test_views_differ_by_epoch_and_member_and_stay_in_range() -> None:
     ):
         assert not np.array_equal(first, other)
     assert set(np.unique(first[:, 0])) == {0, 1}
-    assert (first[:, 1:].min(), first[:, 1:].max()) == (-MOST_SHIFT, MOST_SHIFT)
+    assert (first[:, 1:].min(), first[:, 1:].max()) == (-MAX_SHIFT, MAX_SHIFT)
     assert epoch_views("none", 10, seed=1, member=0, epoch=0) is None
 
 

@@ -15,7 +15,6 @@ from trainmark.spec.config import LaunchConfig
 from trainmark.spec.errors import TrainmarkError
 from trainmark.spec.run_folder import CheckpointFolder, RunFolder
 from trainmark.train import checkpoints as module
-from trainmark.train.agreement import Store
 from trainmark.train.checkpoints import (
     Checkpoints,
     Position,
@@ -28,6 +27,7 @@ from trainmark.train.end_request import EndRequest
 from trainmark.train.engine import RankContext
 from trainmark.train.event_log import EventLog
 from trainmark.train.out_of_memory import explain_out_of_memory
+from trainmark.train.shared_store import Store
 from trainmark.train.torch.engine import TorchEngine
 
 
@@ -142,7 +142,7 @@ def test_flipped_bytes_in_a_checkpoint_are_found_and_the_one_before_it_is_used(
         ("resumed", f"{name}2"),
     ]
     assert events[0]["ranks"] == [0]
-    assert events[0]["reason"].endswith("rank-0.state does not have the checksum that it was written with")
+    assert events[0]["reason"].endswith("rank-0.state does not match its checksum")
     assert capsys.readouterr().err == f"trainmark: {name}3 is damaged (rank 0) and is not used\n"
 
 
@@ -227,7 +227,7 @@ def test_a_whole_checkpoint_that_does_not_fit_the_model_is_an_error_with_the_nex
     run, other = RunFolder(tmp_path), Small()
     train(run, 1, range(1, 2), Small())
     other.parallelism.values = torch.zeros(7)
-    with pytest.raises(TrainmarkError, match=r"is whole, but does not fit .*Resume with that one, or start a new run"):
+    with pytest.raises(TrainmarkError, match=r"is intact, but does not fit .*Resume with that one, or start a new run"):
         go_on(run, 2, other)
 
 

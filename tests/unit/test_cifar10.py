@@ -98,21 +98,21 @@ def test_one_check_finds_everything_that_is_wrong(by_hand: Path) -> None:
     (by_hand / TRAINING[3]).write_bytes(five)
     found = [(Path(problem.file).name, problem.index, problem.what) for problem in opened(by_hand).check()]
     assert found == [
-        ("batches.meta.txt", None, "missing: it holds the names of the classes"),
+        ("batches.meta.txt", None, "missing: it has the class names"),
         (TRAINING[0], None, "is empty"),
-        (TRAINING[1], None, "has 6,145 bytes, no multiple of 3,073"),
+        (TRAINING[1], None, "has 6,145 bytes, not a multiple of 3,073"),
         (TRAINING[2], None, "cannot be read: no such file or directory"),
         (TRAINING[3], 1, "label 10, but classes are 0 to 9"),
         (TRAINING[3], 3, "label 255, but classes are 0 to 9"),
-        (TRAINING[1], None, "holds 1 record, but another training file 5"),
-        (TRAINING[4], None, "holds 2 records, but another training file 5"),
+        (TRAINING[1], None, "has 1 record, but another training file 5"),
+        (TRAINING[4], None, "has 2 records, but another training file 5"),
     ]
 
 
 def test_a_file_of_a_wrong_length_is_refused(by_hand: Path) -> None:
     path = by_hand / TRAINING[4]
     path.write_bytes(path.read_bytes() + b"\0")
-    with pytest.raises(DataError, match=r"data_batch_5\.bin has 6,147 bytes, no multiple of 3,073"):
+    with pytest.raises(DataError, match=r"data_batch_5\.bin has 6,147 bytes, not a multiple of 3,073"):
         opened(by_hand).num_samples("train")
     with pytest.raises(DataError, match=r"Unpack cifar-10-binary\.tar\.gz again"):
         opened(by_hand).load("train")

@@ -8,7 +8,7 @@ import pytest
 from tests.unit.written_events import written_member, written_run
 from trainmark.collect.compute import compute_metric
 from trainmark.collect.warnings import find_warnings
-from trainmark.data.facts import differences, facts_of, own_facts
+from trainmark.data.facts import declared_facts, differences, facts_of
 from trainmark.plan.dataset import find_stored_dataset, note_of_size
 from trainmark.spec.errors import UnknownNameError
 from trainmark.spec.registries import DATASETS, METRICS, WORKLOADS
@@ -101,9 +101,9 @@ def test_data_that_are_too_broken_to_be_counted_have_no_note(tmp_path: Path) -> 
 
 
 def test_a_workloads_own_shape_is_that_of_its_data() -> None:
-    assert own_facts(WEATHER["tiny"]).sample_shape == (16, 64, 96)
-    assert own_facts(WEATHER["full"]).sample_shape == (16, 768, 1152)
-    assert [own_facts(CLASSIFICATION[size]).sample_shape for size in ("tiny", "full", "cifar10", "pacs")] == [
+    assert declared_facts(WEATHER["tiny"]).sample_shape == (16, 64, 96)
+    assert declared_facts(WEATHER["full"]).sample_shape == (16, 768, 1152)
+    assert [declared_facts(CLASSIFICATION[size]).sample_shape for size in ("tiny", "full", "cifar10", "pacs")] == [
         *((3, 32, 32), (3, 224, 224)),
         *((3, 32, 32), (3, 224, 224)),
     ]

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from trainmark.train.torch.detection.boxes import (
     FROM_ANCHOR,
     FROM_REGION,
-    are_solid,
     area,
     clip,
     decode,
     encode,
+    have_area,
     overlap,
 )
 
@@ -74,8 +74,8 @@ def test_clipping_keeps_what_lies_inside_the_image() -> None:
 def test_only_boxes_with_both_sides_are_solid() -> None:
     nan = math.nan
     boxes = torch.tensor([[0.0, 0.0, 1.0, 1.0], [0.0, 0.0, 0.0, 1.0], [2.0, 2.0, 1.0, 3.0], [0.0, 0.0, nan, 1.0]])
-    assert are_solid(boxes).tolist() == [True, False, False, False]
-    assert are_solid(boxes, least_side=1.0).tolist() == [False] * 4
+    assert have_area(boxes).tolist() == [True, False, False, False]
+    assert have_area(boxes, min_side=1.0).tolist() == [False] * 4
 
 
 def test_a_difference_is_written_in_reference_sizes_and_logarithms() -> None:

@@ -18,7 +18,7 @@ START, SIZE = st.integers(0, 12), st.integers(1, 8)
 BOXES = st.lists(st.tuples(START, START, SIZE, SIZE).map(lambda b: (b[0], b[1], b[0] + b[2], b[1] + b[3])), max_size=40)
 
 
-def greedy(boxes: Tensor, most_overlap: float) -> list[bool]:
+def greedy(boxes: Tensor, max_overlap: float) -> list[bool]:
     """One box after the other, best first: it stays if it overlaps none that has stayed by more."""
     rows = boxes.double().numpy()
     stays: list[bool] = []
@@ -27,12 +27,12 @@ def greedy(boxes: Tensor, most_overlap: float) -> list[bool]:
         sides = np.minimum(box[2:], better[:, 2:]) - np.maximum(box[:2], better[:, :2])
         shared = np.prod(np.maximum(sides, 0), axis=1)
         union = np.prod(box[2:] - box[:2]) + np.prod(better[:, 2:] - better[:, :2], axis=1) - shared
-        stays.append(not (shared / union > most_overlap).any())
+        stays.append(not (shared / union > max_overlap).any())
     return stays
 
 
-def stays_of(boxes: Tensor, most_overlap: float) -> list[bool]:
-    found: list[bool] = surviving(boxes[None], torch.ones(1, len(boxes), dtype=torch.bool), most_overlap)[0].tolist()
+def stays_of(boxes: Tensor, max_overlap: float) -> list[bool]:
+    found: list[bool] = surviving(boxes[None], torch.ones(1, len(boxes), dtype=torch.bool), max_overlap)[0].tolist()
     return found
 
 

@@ -39,7 +39,7 @@ def proposals_of(
         [torch.tensor([level]) for level in objectness],
         [torch.zeros(1, len(level), 4) for level in anchors] if deltas is None else deltas,
         IMAGE,
-        **{"before_nms": 10, "after_nms": 10, "most_overlap": 0.7, **limits},
+        **{"before_nms": 10, "after_nms": 10, "max_overlap": 0.7, **limits},
     )
     return found.boxes[0].tolist(), found.is_valid[0].tolist()
 

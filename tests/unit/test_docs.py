@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from tests.conftest import ROOT
 from trainmark.cli.main import app
 from trainmark.data.facts import facts_of
-from trainmark.data.folders import foresee_dataset
+from trainmark.data.folders import planned_dataset
 from trainmark.plan.estimate import estimate_run
 from trainmark.plan.make import make_plan
 from trainmark.plan.resolve import parse_setting, resolve_config
@@ -203,7 +203,7 @@ def test_every_run_that_the_readme_names_ends_in_about_a_minute_or_says_how_long
         for flag, value in zip(given[::2], given[1::2], strict=True):
             settings.append(f"{flags[flag]}={value}" if flags[flag] else value)
         config, plan = make_plan(resolve_config([parse_setting(each) for each in settings]), site)
-        facts = facts_of(foresee_dataset(config, ROOT / "no-runs-here"))
+        facts = facts_of(planned_dataset(config, ROOT / "no-runs-here"))
         speed = StoredSpeed("a run on AVX-512", 150e9, 0.2)
         estimate = estimate_run(config, plan, site, facts, speed)
         assert estimate.seconds is not None, command

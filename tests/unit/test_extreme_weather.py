@@ -120,11 +120,11 @@ def test_a_full_disk_is_one_line_that_names_the_folder_and_leaves_nothing(tmp_pa
         "import resource\n"
         "from pathlib import Path\n"
         "from trainmark.data.datasets.extreme_weather import ExtremeWeather, ExtremeWeatherSettings\n"
-        "from trainmark.data.folders import make_into\n"
+        "from trainmark.data.folders import generate_into\n"
         "from trainmark.spec.errors import StorageError\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, 400_000))\n"
         "try:\n"
-        "    make_into(ExtremeWeather(ExtremeWeatherSettings(num_train=9)), Path('storms'), lambda made, total: None)\n"
+        "    generate_into(ExtremeWeather(ExtremeWeatherSettings(num_train=9)), Path('storms'), lambda *_: None)\n"
         "except StorageError as error:\n"
         "    print(error)\n"
     )

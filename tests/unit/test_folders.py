@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.planned import planned_config
-from trainmark.data.folders import is_made, made_folder, make_into, make_missing, with_folder
+from trainmark.data.folders import generate_into, generate_missing, generated_folder, is_generated, with_folder
 from trainmark.data.split import Problem
 from trainmark.spec.config import RunConfig, StrictSection
 from trainmark.spec.errors import DataError, StorageError
@@ -61,8 +61,8 @@ def changed(config: RunConfig, **data: Any) -> RunConfig:
 
 def test_data_are_made_once_for_all_runs_of_the_same_settings(config: RunConfig, tmp_path: Path) -> None:
     told: list[tuple[int, int]] = []
-    make_missing(config, tmp_path, lambda made, total: told.append((made, total)))
-    make_missing(config, tmp_path, lambda made, total: told.append((made, total)))
+    generate_missing(config, tmp_path, lambda made, total: told.append((made, total)))
+    generate_missing(config, tmp_path, lambda made, total: told.append((made, total)))
     folder = Path(with_folder(config, tmp_path)["path"])
     assert Notes.made == 1 and told == [(1, 3), (2, 3), (3, 3)]
     assert (folder / "words.txt").read_text() == "0\n1\n2\n"
@@ -70,19 +70,19 @@ def test_data_are_made_once_for_all_runs_of_the_same_settings(config: RunConfig,
 
 
 def test_other_settings_are_other_data(config: RunConfig, tmp_path: Path) -> None:
-    assert made_folder(config, tmp_path) != made_folder(changed(config, words=4), tmp_path)
+    assert generated_folder(config, tmp_path) != generated_folder(changed(config, words=4), tmp_path)
 
 
 def test_data_with_a_path_are_left_alone(config: RunConfig, tmp_path: Path) -> None:
     told = changed(config, path="/data/notes")
-    make_missing(told, tmp_path, lambda made, total: None)
-    assert not is_made(told) and Notes.made == 0
+    generate_missing(told, tmp_path, lambda made, total: None)
+    assert not is_generated(told) and Notes.made == 0
     assert with_folder(told, tmp_path)["path"] == "/data/notes"
 
 
 def test_making_that_fails_leaves_nothing_behind(config: RunConfig, tmp_path: Path) -> None:
     with pytest.raises(StorageError, match=r"/Notes-\w+ cannot be written: no space left on device\. .*--data-dir"):
-        make_missing(changed(config, fails_at=1), tmp_path, lambda made, total: None)
+        generate_missing(changed(config, fails_at=1), tmp_path, lambda made, total: None)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -94,7 +94,7 @@ def test_what_a_killed_process_left_is_removed_and_what_others_are_making_is_not
     theirs = [f".Notes-00.{here}.{os.getpid()}", f".Notes-00.elsewhere.{gone.stdout.strip()}", ".mine"]
     for name in (f".Notes-00.{here}.{gone.stdout.strip()}", *theirs):
         (data / name).mkdir(parents=True)
-    make_missing(config, data, lambda made, total: None)
+    generate_missing(config, data, lambda made, total: None)
     assert sorted(path.name for path in data.iterdir() if path.name.startswith(".")) == sorted(theirs)
 
 
@@ -103,7 +103,7 @@ def test_only_folders_of_the_same_name_are_removed_where_somebody_says_where_dat
     left = [f".{name}.{socket.gethostname()}.{gone.stdout.strip()}" for name in ("notes", "other")]
     for name in left:
         (tmp_path / name).mkdir()
-    make_into(Notes(NotesSettings()), tmp_path / "notes", lambda made, total: None)
+    generate_into(Notes(NotesSettings()), tmp_path / "notes", lambda made, total: None)
     assert sorted(path.name for path in tmp_path.iterdir()) == [left[1], "notes"]
 
 
@@ -112,9 +112,9 @@ def test_data_that_do_not_fit_are_refused_before_they_are_made(tmp_path: Path) -
         made_bytes = 2**60
 
     with pytest.raises(
-        StorageError, match=r"free, but making these data writes about 1 EiB\. .*num_train.*another fol"
+        StorageError, match=r"free, but generating these data writes about 1 EiB\. .*num_train.*another fol"
     ):
-        make_into(Huge(NotesSettings()), tmp_path / "huge", lambda made, total: None)
+        generate_into(Huge(NotesSettings()), tmp_path / "huge", lambda made, total: None)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -122,7 +122,7 @@ def test_a_folder_with_something_in_it_is_refused(tmp_path: Path) -> None:
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine.txt").touch()
     with pytest.raises(DataError, match=r"full exists already\. Choose a folder that does not exist, or is empty"):
-        make_into(Notes(NotesSettings()), tmp_path / "full", lambda made, total: None)
+        generate_into(Notes(NotesSettings()), tmp_path / "full", lambda made, total: None)
     (tmp_path / "empty").mkdir()
-    make_into(Notes(NotesSettings()), tmp_path / "empty", lambda made, total: None)
+    generate_into(Notes(NotesSettings()), tmp_path / "empty", lambda made, total: None)
     assert (tmp_path / "empty" / "words.txt").exists()

@@ -226,7 +226,7 @@ def test_saturation_moves_values_towards_the_grey_of_their_pixel() -> None:
 
 
 def test_a_third_of_a_turn_makes_red_green() -> None:
-    red, green, blue = change_colours(flat(255, 0, 0), ColourChange(hue_turn=1 / 3)).getpixel((0, 0))  # type: ignore[misc]
+    red, green, blue = change_colours(flat(255, 0, 0), ColourChange(hue_shift=1 / 3)).getpixel((0, 0))  # type: ignore[misc]
     assert red <= 4 and green >= 251 and blue <= 4
 
 
@@ -244,7 +244,7 @@ def test_random_colours_keep_to_their_ranges() -> None:
     for name in ("brightness", "contrast", "saturation"):
         factors = [getattr(change, name) for change in changes]
         assert 0.6 <= min(factors) < 0.61 and 1.39 < max(factors) <= 1.4
-    turns = [change.hue_turn for change in changes]
+    turns = [change.hue_shift for change in changes]
     assert -0.4 <= min(turns) < -0.39 and 0.39 < max(turns) <= 0.4
     assert len({change.order for change in changes}) == 24  # 4!
     assert abs(np.mean([change.to_grey for change in changes]) - 0.1) < 0.03

@@ -18,7 +18,7 @@ from trainmark.spec.errors import ConfigError, DataError
 SMALL: dict[str, Any] = {"num_train": 30, "num_eval": 12, "num_classes": 3, "image_size": 64}
 
 
-def no_progress(made: int, total: int) -> None:
+def unwatched(made: int, total: int) -> None:
     pass
 
 
@@ -29,14 +29,14 @@ def opened(folder: Path, **settings: Any) -> Imagenet:
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("made") / "imagenet"
-    Imagenet(ImagenetSettings(**SMALL)).make(folder, no_progress)
+    Imagenet(ImagenetSettings(**SMALL)).make(folder, unwatched)
     return folder
 
 
 @pytest.fixture
 def own(tmp_path: Path) -> Path:
     """A dataset to be spoilt."""
-    Imagenet(ImagenetSettings(num_train=8, num_eval=4, num_classes=2)).make(tmp_path, no_progress)
+    Imagenet(ImagenetSettings(num_train=8, num_eval=4, num_classes=2)).make(tmp_path, unwatched)
     return tmp_path
 
 
@@ -82,8 +82,8 @@ def test_a_class_can_be_told_from_its_pictures(made: Path) -> None:
 
 def test_the_same_seed_makes_the_same_files_and_more_images_do_not_change_the_first(tmp_path: Path, made: Path) -> None:
     other = {**SMALL, "num_train": 33}
-    Imagenet(ImagenetSettings(**other)).make(tmp_path / "more", no_progress)
-    Imagenet(ImagenetSettings(**SMALL, seed=2)).make(tmp_path / "seed", no_progress)
+    Imagenet(ImagenetSettings(**other)).make(tmp_path / "more", unwatched)
+    Imagenet(ImagenetSettings(**SMALL, seed=2)).make(tmp_path / "seed", unwatched)
     for path in made.rglob("*.JPEG"):
         name = path.relative_to(made)
         assert path.read_bytes() == (tmp_path / "more" / name).read_bytes()
@@ -99,7 +99,7 @@ def test_making_tells_how_far_it_is(tmp_path: Path) -> None:
 
 def test_more_classes_than_images_are_refused() -> None:
     with pytest.raises(ConfigError, match=r"10 classes need as many images in each split, but one has 4"):
-        Imagenet(ImagenetSettings(num_train=20, num_eval=4)).make(Path("nowhere"), no_progress)
+        Imagenet(ImagenetSettings(num_train=20, num_eval=4)).make(Path("nowhere"), unwatched)
 
 
 def test_samples_are_counted_by_names_alone(tmp_path: Path) -> None:
@@ -211,7 +211,7 @@ def test_one_check_finds_every_spoilt_file_and_folder(own: Path) -> None:
         (str(other[3]), 7),
         (str(last), 3),
     }
-    assert found[str(train / "n00000003"), None] == "holds no images"
+    assert found[str(train / "n00000003"), None] == "has no images"
     assert found[str(val / "n00000003"), None] == "missing: the other split has this class"
     assert "truncated" in found[str(files[0]), 0]
     assert found[str(files[1]), 1] == "cannot be decoded: not a JPEG or PNG file"
@@ -238,11 +238,11 @@ def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
 
 def test_a_class_that_training_does_not_know_is_refused(tmp_path: Path) -> None:
     empty_files(tmp_path, "train/a/1.JPEG val/a/1.JPEG val/b/1.JPEG")
-    with pytest.raises(DataError, match=r"val has the class b, but train/ has not"):
+    with pytest.raises(DataError, match=r"val has the class b, but train/ does not"):
         opened(tmp_path).load("eval")
 
 
 def test_folders_without_images_are_refused(tmp_path: Path) -> None:
     (tmp_path / "train" / "a").mkdir(parents=True)
-    with pytest.raises(DataError, match=r"train holds no images"):
+    with pytest.raises(DataError, match=r"train has no images"):
         opened(tmp_path).num_samples("train")

@@ -15,6 +15,7 @@ from torch import nn
 from trainmark.machine.ceilings import has_exact_int_mm
 from trainmark.spec.config import TorchConfig, TrainConfig
 from trainmark.train.torch.precision import int8
+from trainmark.train.torch.precision.int8 import quantise
 from trainmark.train.torch.precision.int8_products import (
     LONGEST_SUM,
     EmulatedProducts,
@@ -22,7 +23,6 @@ from trainmark.train.torch.precision.int8_products import (
     Products,
     multiply,
 )
-from trainmark.train.torch.precision.quantisation import quantise
 
 CPU = torch.device("cpu")
 SETTINGS = TrainConfig(epochs=1, batch_size=1, optimizer="", learning_rate=0.1, reference_batch_size=1, schedule="")
@@ -171,7 +171,7 @@ def test_gradients_are_those_of_the_quantised_operands(
     if case[6] > 1:
         products = EmulatedProducts()
     # Without noise, so that the reference can round as well.
-    monkeypatch.setattr(int8, "quantise", lambda tensor, kept, at_random=False: quantise(tensor, kept))
+    monkeypatch.setattr(int8, "quantise", lambda tensor, kept, stochastic=False: quantise(tensor, kept))
     x, w = random_case(case)
     inputs, weights = x.clone().requires_grad_(), w.clone().requires_grad_()
     y = int8.Int8Product.apply(inputs, weights, layer_of(case, products, scales))
@@ -219,7 +219,7 @@ def test_rounding_to_nearest_is_within_half_a_step_and_uses_the_whole_range() ->
 def test_rounding_at_random_is_right_on_average_and_never_leaves_the_range() -> None:
     torch.manual_seed(0)
     tensor = torch.tensor([127.0, -127.0, 0.25, -3.7, 1e-3, 64.5]).repeat(200_000, 1)
-    values, scale = quantise(tensor, (), at_random=True)
+    values, scale = quantise(tensor, (), stochastic=True)
     assert values.min() == -127
     assert values.max() == 127
     restored = (values * scale).double()
@@ -233,10 +233,10 @@ def test_rounding_at_random_is_right_on_average_and_never_leaves_the_range() -> 
 def test_equal_seeds_round_alike_and_others_do_not() -> None:
     tensor = torch.randn(1000, generator=torch.Generator().manual_seed(0))
     torch.manual_seed(1)
-    first = quantise(tensor, (), at_random=True).values
+    first = quantise(tensor, (), stochastic=True).values
     torch.manual_seed(1)
-    again = quantise(tensor, (), at_random=True).values
-    other = quantise(tensor, (), at_random=True).values
+    again = quantise(tensor, (), stochastic=True).values
+    other = quantise(tensor, (), stochastic=True).values
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
 

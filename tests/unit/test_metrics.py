@@ -258,7 +258,7 @@ EXCHANGE = ["communication_intra_node_bytes_per_s", "communication_inter_node_by
 
 @pytest.mark.parametrize("name", ["communication_bytes_per_step", *EXCHANGE])
 def test_bytes_that_no_socket_carries_are_unavailable_with_the_workers_reason(name: str) -> None:
-    told = {"sent_bytes": None, "sent_reason": "nccl sends past the TCP sockets that can be read"}
+    told = {"sent_bytes": None, "sent_reason": "nccl bypasses the TCP sockets that are counted"}
     assert metric(name, written_run(written_pair(0, told, told))).reason == told["sent_reason"]
 
 

@@ -10,11 +10,11 @@ import sys
 import torch
 from trainmark.spec.errors import TrainmarkError
 from trainmark.train.torch.communication.mpi import join_world
-from trainmark.train.torch.protocols import Peers
+from trainmark.train.torch.protocols import WorkerGroup
 if sys.argv[1] == "no-mpi4py":
     sys.modules["mpi4py"] = None  # as the import system marks what it cannot find
 try:
-    join_world(Peers(0, ("node", "node"), None, torch.device("cpu")))
+    join_world(WorkerGroup(0, ("node", "node"), None, torch.device("cpu")))
 except TrainmarkError as error:
     print(error)
 """
@@ -23,7 +23,7 @@ except TrainmarkError as error:
 @pytest.mark.parametrize(
     ("case", "words"),
     [
-        ("no-mpi4py", "needs mpi4py, which is not installed where the workers run. Install it there: pip install"),
+        ("no-mpi4py", "needs mpi4py, which is not installed on the nodes. Install it there: pip install"),
         ("no-library", "mpi4py cannot load an MPI library: "),
     ],
 )

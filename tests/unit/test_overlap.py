@@ -9,9 +9,9 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from trainmark.train.torch.communication.averaged_gradients import AveragedGradients, InTurn, StagedReduction
-from trainmark.train.torch.communication.wire import Cast, Writer
-from trainmark.train.torch.protocols import Peers
+from trainmark.train.torch.communication.averaged_gradients import AveragedGradients, ExchangeQueue, WireReduction
+from trainmark.train.torch.communication.wire import Cast, Encoder
+from trainmark.train.torch.protocols import WorkerGroup
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no GPU")
 CYCLES = 200_000_000  # of the GPU's clock: about 0.1 s
@@ -29,16 +29,16 @@ def moment() -> torch.cuda.Event:
 
 
 @pytest.fixture
-def alone() -> Iterator[Peers]:
+def alone() -> Iterator[WorkerGroup]:
     with tempfile.TemporaryDirectory() as folder:
         dist.init_process_group("nccl", init_method=f"file://{Path(folder) / 'store'}", rank=0, world_size=1)
-        yield Peers(0, ("here",), dist.group.WORLD, torch.device("cuda", 0))
+        yield WorkerGroup(0, ("here",), dist.group.WORLD, torch.device("cuda", 0))
         dist.destroy_process_group()
 
 
 def test_an_exchange_runs_beside_the_stream_that_asked_for_it() -> None:
     device = torch.device("cuda", 0)
-    in_turn, values = InTurn(device), torch.zeros(1000, device=device)
+    queue, values = ExchangeQueue(device), torch.zeros(1000, device=device)
     torch.cuda._sleep(1)  # the first call loads the kernel
     torch.cuda.synchronize()
     start = moment()
@@ -51,7 +51,7 @@ def test_an_exchange_runs_beside_the_stream_that_asked_for_it() -> None:
 
     start = moment()
     values += 1  # the exchange must see it
-    futures = [in_turn.run(exchange)]
+    futures = [queue.submit(exchange)]
     torch.cuda._sleep(CYCLES)
     total = futures[0].wait() * 2
     both_s = elapsed_s(start, moment())
@@ -59,8 +59,8 @@ def test_an_exchange_runs_beside_the_stream_that_asked_for_it() -> None:
     assert both_s < 1.5 * alone_s
 
 
-def test_the_time_that_gradients_keep_the_stream_waiting_is_told(alone: Peers) -> None:
-    def exchange(values: Tensor, writer: Writer) -> None:
+def test_the_time_that_gradients_keep_the_stream_waiting_is_told(alone: WorkerGroup) -> None:
+    def exchange(values: Tensor, encoder: Encoder) -> None:
         torch.cuda._sleep(CYCLES)
 
     torch.cuda._sleep(1)
@@ -68,8 +68,8 @@ def test_the_time_that_gradients_keep_the_stream_waiting_is_told(alone: Peers) -
     start = moment()
     torch.cuda._sleep(CYCLES)
     slept_s = elapsed_s(start, moment())
-    communicator = AveragedGradients(alone, StagedReduction(alone, Cast(torch.float32, 0.0), exchange))
-    model = communicator.share(nn.Linear(8, 8).cuda())
+    communicator = AveragedGradients(alone, WireReduction(alone, Cast(torch.float32, 0.0), exchange))
+    model = communicator.wrap(nn.Linear(8, 8).cuda())
     communicator.facts()
     for _ in range(3):
         model(torch.ones(4, 8, device="cuda")).sum().backward()

@@ -15,7 +15,7 @@ from trainmark.data.images.files import held_out_counts, hold_out
 from trainmark.spec.errors import ConfigError, DataError
 
 
-def no_progress(made: int, total: int) -> None:
+def unwatched(made: int, total: int) -> None:
     pass
 
 
@@ -37,7 +37,7 @@ def names_of(dataset: Pacs, split: Any) -> set[bytes]:
 
 @pytest.fixture
 def made(tmp_path: Path) -> Path:
-    Pacs(PacsSettings(num_train=42, num_eval=21)).make(tmp_path, no_progress)
+    Pacs(PacsSettings(num_train=42, num_eval=21)).make(tmp_path, unwatched)
     return tmp_path
 
 
@@ -123,11 +123,11 @@ def test_wrong_lines_are_refused_and_a_check_lists_them_all(made: Path) -> None:
         "photo/dog/a.jpg\nphoto/dog/a.jpg one\nphoto/cat/a.jpg 1\ncartoon/dog/a.jpg 1\nphoto/dog/../a.jpg 1\n"
         "photo/horse/a.jpg 4\n"
     )
-    with pytest.raises(DataError, match=r"photo_train_kfold\.txt: line 1 is no 'photo/class/image number'"):
+    with pytest.raises(DataError, match=r"photo_train_kfold\.txt: line 1 is not 'photo/class/image number'"):
         opened(made).load("train")
     found = [(problem.index, problem.what) for problem in opened(made).check() if problem.file == str(wrong)]
     assert [index for index, _ in found] == [0, 1, 2, 3, 4, 5]
-    assert found[2][1] == "line 3 names no image of photo: 'photo/cat/a.jpg'"
+    assert found[2][1] == "line 3 is not an image of photo: 'photo/cat/a.jpg'"
     assert found[5][1] == "line 6 gives horse the number 4, but its number is 5"
 
 
@@ -149,10 +149,10 @@ def test_one_check_finds_every_spoilt_file_and_list(made: Path) -> None:
     assert found[str(held_out.path(0)), 0] == "held out, but also listed for training"
     (made / "cartoon_train_kfold.txt").unlink()
     problems = list(opened(made).check())
-    assert (str(made / "cartoon_train_kfold.txt"), "missing: other lists of this kind are there") in [
+    assert (str(made / "cartoon_train_kfold.txt"), "missing: other lists of this kind exist") in [
         (problem.file, problem.what) for problem in problems
     ]
-    with pytest.raises(DataError, match=r"cartoon_train_kfold\.txt is missing, but other lists are there"):
+    with pytest.raises(DataError, match=r"cartoon_train_kfold\.txt is missing, but other lists exist"):
         opened(made).load("train")
 
 
@@ -173,7 +173,7 @@ def test_missing_and_empty_folders_are_found(tmp_path: Path) -> None:
     (tmp_path / "sketch" / "dog").rmdir()
     problems = list(opened(tmp_path).check())
     assert [(problem.file, problem.what) for problem in problems if problem.index is None] == [
-        (str(tmp_path / "photo" / "house"), "holds no images"),
+        (str(tmp_path / "photo" / "house"), "has no images"),
         (str(tmp_path / "sketch" / "dog"), "cannot be listed: no such file or directory"),
     ]
     # 28 files of no content, less the two removed
@@ -182,7 +182,7 @@ def test_missing_and_empty_folders_are_found(tmp_path: Path) -> None:
 
 def test_too_few_pictures_to_fill_the_folders_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"Raise num_train and num_eval"):
-        Pacs(PacsSettings(num_train=10, num_eval=7)).make(tmp_path, no_progress)
+        Pacs(PacsSettings(num_train=10, num_eval=7)).make(tmp_path, unwatched)
 
 
 def test_without_a_folder_it_counts_what_would_be_made() -> None:

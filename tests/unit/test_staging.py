@@ -206,7 +206,7 @@ def test_a_changed_byte_is_found_and_named_and_the_next_attempt_mends_it(name: s
         staged.read(index, "none", 0)
     with pytest.raises(DataError) as found:
         staged.read(bad, "none", 0)
-    assert f"{pack.folder.samples} on " in str(found.value) and f"sample {bad}: its bytes are not" in str(found.value)
+    assert f"{pack.folder.samples} on " in str(found.value) and f"sample {bad}: its bytes do not" in str(found.value)
     assert "\n" not in str(found.value) and "trainmark resume" in str(found.value)
     mended = staged_for(name, data, storage)
     assert (mended.reused, mended.replaced) == (False, "it has no completion record")
@@ -231,7 +231,7 @@ def test_a_pack_that_was_cut_off_is_replaced(name: str, data: Path, storage: Pat
     os.truncate(pack.folder.samples, whole - 1)
     again = staged_for(name, data, storage)
     assert not again.reused
-    assert again.replaced == f"its samples take {whole - 1:,} bytes, but {whole:,} were written"
+    assert again.replaced == f"its samples take {whole - 1:,} bytes, but should take {whole:,}"
     assert again.pack.folder.samples.stat().st_size == whole
 
 
@@ -371,7 +371,7 @@ def test_a_changed_byte_that_a_reading_process_finds_ends_the_epoch_with_its_nam
     staged = StagedSplit(split, pack)
     readers = Readers([staged], "none", 1)
     batches = StreamedBatches(Streamed(staged, readers), torch.device("cpu"), channels_last=False)
-    with pytest.raises(DataError, match=rf"sample {bad}: its bytes are not those that were staged"):
+    with pytest.raises(DataError, match=rf"sample {bad}: its bytes do not match their checksum"):
         list(batches.take(np.flatnonzero(needed)[:4].reshape(1, 4), None))
     assert not pack.folder.complete.exists()
 
@@ -429,7 +429,7 @@ def test_a_disk_that_fills_up_meanwhile_leaves_nothing_half_written(data: Path, 
     split = opened(name, data)
     filling: Any = Filling(split)
     filling.filler = small_storage / "filler"
-    with pytest.raises(StorageError, match="ran full while samples were staged there") as refused:
+    with pytest.raises(StorageError, match="became full while staging") as refused:
         stage(filling, selection(name, split), small_storage)
     assert is_disk_full(refused.value) and "\n" not in str(refused.value)
     assert visible(small_storage) == ["filler"] and not remains(small_storage)

@@ -89,12 +89,12 @@ def test_the_first_rank_of_each_node_copies_and_the_others_use_it(record: JobRec
 def test_when_one_node_cannot_stage_no_rank_waits_for_it(
     record: JobRecord, disks: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(staging, "PATIENCE_S", 0.1)  # there is no launcher that would end them
+    monkeypatch.setattr(staging, "GRACE_S", 0.1)  # there is no launcher that would end them
     said = stage_together(record, disks[0], disks[0], tmp_path / "missing")
     why = f"{tmp_path / 'missing'} does not exist"
     assert why in said[2] and said[2].startswith("groups.local_storage is '$NODE_DISK'")
     for rank in (0, 1):
-        assert said[rank].startswith("Rank 2 could not stage the samples of its node: ") and why in said[rank]
+        assert said[rank].startswith("Rank 2 could not stage the samples on its node: ") and why in said[rank]
 
 
 def test_a_rank_whose_local_storage_is_not_its_nodes_says_so(

@@ -20,12 +20,12 @@ from trainmark.machine.network import (
     tcp_bytes_sent_by_locality,
 )
 from trainmark.spec.errors import PlanError
-from trainmark.train.torch.process_group import why_bytes_unseen
+from trainmark.train.torch.process_group import why_bytes_uncounted
 from trainmark.train.traffic import Traffic
 
 COUNT = 300_001
 
-needs_count = pytest.mark.skipif(tcp_bytes_sent() is None, reason="this kernel does not count the bytes of a socket")
+needs_count = pytest.mark.skipif(tcp_bytes_sent() is None, reason="this kernel does not count bytes per socket")
 
 # A server in a network of its own: says that it is there, waits for its cable, takes what comes and says so.
 SERVER = """
@@ -135,7 +135,7 @@ def test_an_address_has_one_spelling(told: str, plain: str) -> None:
 
 
 def test_a_process_without_a_group_says_why_it_sees_no_bytes() -> None:
-    traffic = Traffic(why_bytes_unseen())
+    traffic = Traffic(why_bytes_uncounted())
     traffic.start()
     traffic.stop()
     assert traffic.take() == {"sent_bytes": None, "sent_reason": "a single worker sends nothing"}

@@ -268,7 +268,7 @@ def test_a_sampler_that_cannot_write_or_find_out_says_so_and_nothing_else(
         sampling.start()
         sampling.stop()
         told = capsys.readouterr().err
-        assert told.startswith("trainmark: utilisation is no longer recorded: ")
+        assert told.startswith("trainmark: utilisation recording stopped: ")
         assert told.count("\n") == 1
 
 
@@ -294,7 +294,7 @@ def test_ranks_that_proc_does_not_show_make_the_members_own_share_unavailable() 
 def test_a_sampler_that_is_stopped_while_a_driver_hangs_does_not_keep_the_rank(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("trainmark.train.usage_log.PATIENCE_S", 0.2)
+    monkeypatch.setattr("trainmark.train.usage_log.JOIN_TIMEOUT_S", 0.2)
     released = threading.Event()
 
     def hangs() -> Watched:

@@ -12,9 +12,9 @@ from tests.conformance.test_communication import settings
 from trainmark.machine import network
 from trainmark.machine.network import tcp_bytes_sent
 from trainmark.train.torch.communication.allreduce import form_groups, row_length
-from trainmark.train.torch.communication.wire import Cast, Int8, Writer
+from trainmark.train.torch.communication.wire import Cast, Encoder, Int8
 
-needs_count = pytest.mark.skipif(tcp_bytes_sent() is None, reason="this kernel does not count the bytes of a socket")
+needs_count = pytest.mark.skipif(tcp_bytes_sent() is None, reason="this kernel does not count bytes per socket")
 
 
 @needs_count
@@ -81,17 +81,17 @@ def test_int8_takes_every_finite_value(values: list[float]) -> None:
 
 @pytest.mark.parametrize("broken", [math.inf, -math.inf, math.nan])
 def test_int8_keeps_an_overflow_visible_and_does_not_remember_it(broken: float) -> None:
-    writer = Writer(Int8(settings()))
-    assert not writer.decode(writer.encode(torch.tensor([1.0, broken]))).isfinite().any()
-    writer.start()
-    assert writer.decode(writer.encode(torch.tensor([1.0, -1.0]))).tolist() == pytest.approx([1.0, -1.0])
+    encoder = Encoder(Int8(settings()))
+    assert not encoder.decode(encoder.encode(torch.tensor([1.0, broken]))).isfinite().any()
+    encoder.start()
+    assert encoder.decode(encoder.encode(torch.tensor([1.0, -1.0]))).tolist() == pytest.approx([1.0, -1.0])
 
 
 def test_what_int8_loses_is_sent_later() -> None:
-    writer, given, total = Writer(Int8(settings())), torch.tensor([1.0, 0.003, -0.0021]), torch.zeros(3)
+    encoder, given, total = Encoder(Int8(settings())), torch.tensor([1.0, 0.003, -0.0021]), torch.zeros(3)
     for _ in range(100):
-        writer.start()
-        total += writer.decode(writer.encode(given))
+        encoder.start()
+        total += encoder.decode(encoder.encode(given))
     # One unit is 1/127 = 0.0079: without feedback the two small values would be 0 for ever.
     assert (total / 100 - given).abs().max() <= Int8.tolerance / 100 * 1.01
 
@@ -105,9 +105,9 @@ def test_a_cast_travels_as_bytes(dtype: torch.dtype) -> None:
 
 
 def test_nothing_is_an_empty_message() -> None:
-    writer = Writer(Int8(settings()))
-    assert writer.encode(torch.empty(0)).numel() == writer.blank(torch.empty(0)).numel() == 0
-    assert writer.decode(torch.empty(0, dtype=torch.uint8)).numel() == 0
+    encoder = Encoder(Int8(settings()))
+    assert encoder.encode(torch.empty(0)).numel() == encoder.empty_message(torch.empty(0)).numel() == 0
+    assert encoder.decode(torch.empty(0, dtype=torch.uint8)).numel() == 0
 
 
 def test_groups_are_nodes_unless_a_size_is_given() -> None:

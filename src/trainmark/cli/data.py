@@ -32,12 +32,12 @@ def make(
       trainmark data make imagenet --set num_train=1000 -o pictures
     """
     from trainmark.cli.output import data_progress, print_json
-    from trainmark.data.folders import make_into
+    from trainmark.data.folders import generate_into
     from trainmark.plan.dataset import find_stored_dataset, note_of_size
     from trainmark.spec.registries import WORKLOADS
 
     dataset = find_stored_dataset(name, size, setting or [])
-    make_into(dataset, folder, data_progress())
+    generate_into(dataset, folder, data_progress())
     made = {split: dataset.num_samples(split) for split in ("train", "eval")}
     note = note_of_size(name, size, dataset)
     if json:

@@ -51,7 +51,7 @@ def flops(
 
 def _model_of(name: str, size: str) -> tuple[str, Mapping[str, Any], tuple[int, ...] | None]:
     """Returns model, settings and sample shape of a workload, or the model itself."""
-    from trainmark.data.facts import own_facts
+    from trainmark.data.facts import declared_facts
     from trainmark.spec.errors import UnknownNameError
     from trainmark.spec.registries import MODELS, WORKLOADS
     from trainmark.spec.registry import did_you_mean
@@ -59,7 +59,7 @@ def _model_of(name: str, size: str) -> tuple[str, Mapping[str, Any], tuple[int, 
 
     if name in WORKLOADS:
         found = find_size(name, size)
-        return found.model, found.model_settings, own_facts(found).sample_shape
+        return found.model, found.model_settings, declared_facts(found).sample_shape
     if name not in MODELS:
         known = sorted({*MODELS, *WORKLOADS})
         raise UnknownNameError(

@@ -35,9 +35,7 @@ def build_result(folder: RunFolder, answer: QueueAnswer | None = None) -> Result
     quality = QUALITIES.load(config.quality)
     jobs = answer.jobs if answer is not None else None if config.launch.jobs_outlive_launcher else {}
     activity = RunActivity(has_live_claim(folder), jobs)
-    unreachable = (
-        [f"Slurm is unreachable ({answer.error}): states are from files"] if answer and answer.error else []
-    )
+    unreachable = [f"Slurm is unreachable ({answer.error}): states are from files"] if answer and answer.error else []
     return _result_of(folder, read_measured(folder, config, plan, quality, activity), unreachable)
 
 

@@ -1,1 +1,1 @@
-"""What members train on: datasets, bootstrap samples, and how an epoch is shared among workers."""
+"""What members train on: datasets, bootstrap samples, and how an epoch is split over workers."""

@@ -1,4 +1,4 @@
-"""The Data Sampler: how often each training sample stands in a member's bootstrap, as one small array."""
+"""The Data Sampler: how often each training sample is drawn in a member's bootstrap, as one small array."""
 
 import math
 from collections.abc import Callable
@@ -14,12 +14,12 @@ from trainmark.spec.files import write_json
 from trainmark.spec.layout import global_batch
 from trainmark.spec.registries import BOOTSTRAPS
 from trainmark.spec.run_folder import RunFolder
-from trainmark.spec.seeds import Purpose, stream
+from trainmark.spec.seeds import RandomStream, generator_for
 
 Counts = NDArray[np.uint8]
-MOST_COUNTED = 255
+MAX_COUNTED = 255
 
-MOST_DRAWN = 1000
+MAX_DRAWN = 1000
 PRESENT_SHARE = 1 - 1 / math.e  # of the samples are drawn at least once: 63.2 %
 
 
@@ -38,60 +38,61 @@ def none(num_samples: int, random: np.random.Generator) -> NDArray[np.int64]:
     return np.ones(num_samples, np.int64)
 
 
-class Law(NamedTuple):
-    """What theory says of a sampler."""
+class Expectation(NamedTuple):
+    """The expected statistics of a sampler."""
 
-    present_share: float  # of the samples, drawn at least once
-    draws_vary: bool  # whether the number of draws does
+    present_share: float  # fraction of samples drawn at least once
+    draws_vary: bool  # whether the total number of draws is random
 
 
-# Of a plug-in's sampler nothing is known: its audit says what was drawn, and expects nothing.
-LAWS = {
-    "poisson": Law(PRESENT_SHARE, draws_vary=True),
-    "multinomial": Law(PRESENT_SHARE, draws_vary=False),
-    "none": Law(1.0, draws_vary=False),
+# Nothing is expected of a plug-in's sampler: its audit only states what was drawn.
+EXPECTATIONS = {
+    "poisson": Expectation(PRESENT_SHARE, draws_vary=True),
+    "multinomial": Expectation(PRESENT_SHARE, draws_vary=False),
+    "none": Expectation(1.0, draws_vary=False),
 }
 
 
 def sample_counts(method: str, num_samples: int, seed: int, member: int) -> Counts:
-    """How often each sample is drawn. The same member draws the same whatever the size of the ensemble."""
-    counts = np.asarray(BOOTSTRAPS.load(method)(num_samples, stream(seed, member, Purpose.BOOTSTRAP)))
+    """How often each sample is drawn; independent of the size of the ensemble."""
+    counts = np.asarray(BOOTSTRAPS.load(method)(num_samples, generator_for(seed, member, RandomStream.BOOTSTRAP)))
     if counts.shape != (num_samples,) or counts.dtype.kind not in "iu":
         got = f"an array of {counts.dtype} and shape {counts.shape}"
-        raise ConfigError(f"The bootstrap '{method}' must give {num_samples} whole numbers, but gave {got}.")
-    # Of our own, 255 draws of one sample have a probability below 1e-500.
-    if num_samples and not 0 <= counts.min() <= counts.max() <= MOST_COUNTED:
+        raise ConfigError(f"The bootstrap '{method}' must return {num_samples} integers, but returned {got}.")
+    # With the built-in samplers, 255 draws of one sample have a probability below 1e-500.
+    if num_samples and not 0 <= counts.min() <= counts.max() <= MAX_COUNTED:
         raise ConfigError(
-            f"The bootstrap '{method}' must give counts from 0 to {MOST_COUNTED}, but gave {counts.min()} to "
+            f"The bootstrap '{method}' must return counts from 0 to {MAX_COUNTED}, but returned {counts.min()} to "
             f"{counts.max()}."
         )
     return counts.astype(np.uint8)
 
 
 def audit_counts(counts: Counts, method: str) -> dict[str, Any]:
-    """What was drawn, and whether the share of samples present is as promised, within 5 standard errors."""
+    """What was drawn, and whether the share of samples present is as expected, within 5 standard errors."""
     present = float(np.count_nonzero(counts) / len(counts))
-    expected = LAWS[method].present_share if method in LAWS else present
-    # A multinomial draw varies less than independent Poisson ones: their error bounds both. 1/N: its finite size.
+    expected = EXPECTATIONS[method].present_share if method in EXPECTATIONS else present
+    # A multinomial draw varies less than independent Poisson draws, whose error bounds both; 1/N for finite size.
     tolerance = 5 * math.sqrt(expected * (1 - expected) / len(counts)) + 1 / len(counts)
     return {
         "samples": len(counts),
         "draws": int(counts.sum(dtype=np.int64)),
         "present_share": present,
-        "expected_share": expected if method in LAWS else None,
+        "expected_share": expected if method in EXPECTATIONS else None,
         "as_expected": abs(present - expected) <= tolerance,
     }
 
 
 def check_draws(config: RunConfig, num_samples: int, members: int, workers: int) -> None:
-    """Raises if a member's bootstrap holds fewer draws than one global batch; of many members, the first are drawn."""
+    """Raises if a member's bootstrap has fewer draws than one global batch; checks at most the first members."""
     method = config.ensemble.bootstrap
-    law = LAWS.get(method)
+    expectation = EXPECTATIONS.get(method)
+    varies = expectation is None or expectation.draws_vary
     # The sum of N Poisson counts is below N − 10 √N with a probability below 1e-21.
-    surely = 0.0 if law is None else num_samples - (10 * math.sqrt(num_samples) if law.draws_vary else 0)
-    if global_batch(config.train, workers) <= surely:
+    guaranteed = 0.0 if expectation is None else num_samples - (10 * math.sqrt(num_samples) if varies else 0)
+    if global_batch(config.train, workers) <= guaranteed:
         return
-    for member in range(min(members, MOST_DRAWN) if law is None or law.draws_vary else 1):
+    for member in range(min(members, MAX_DRAWN) if varies else 1):
         counts = sample_counts(method, num_samples, config.seed, member)
         steps_per_epoch(int(counts.sum(dtype=np.int64)), config.train, workers)
 
@@ -104,7 +105,7 @@ def write_bootstraps(
     members: int,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[dict[str, Any]]:
-    """Each member's counts as a .npy file, and the audit of them all beside; the folder is no run yet."""
+    """Writes each member's counts as a .npy file, and the audit of all; returns the audits."""
     audits = []
     folder.bootstrap.mkdir(parents=True, exist_ok=True)
     for member in range(members):
@@ -118,6 +119,6 @@ def write_bootstraps(
 
 
 def read_counts(folder: RunFolder, member: int) -> Counts:
-    """The counts that `write_bootstraps` wrote."""
+    """Reads the counts of a member."""
     counts: Counts = np.load(folder.bootstrap_counts(member), allow_pickle=False)
     return counts

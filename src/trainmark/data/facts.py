@@ -1,4 +1,4 @@
-"""Whether data are those that a workload's size stands for: counts, classes and shape, against what it states."""
+"""Whether data match what a workload's size declares: counts, classes and shape."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -10,10 +10,10 @@ from trainmark.spec.workload import DataFacts, WorkloadSize
 
 
 def facts_of(dataset: Any) -> DataFacts:
-    """What a dataset is by number, as its settings and files tell; no sample is read."""
+    """Counts, classes and shape of a dataset, from its settings and files; reads no sample."""
     shape = getattr(dataset, "sample_shape", None)
     settings = getattr(dataset, "settings", None)
-    if shape is None and getattr(settings, "path", None) is not None:  # where only the files say
+    if shape is None and getattr(settings, "path", None) is not None:  # only the files know
         shape = dataset.load("train").sample_shape
     return DataFacts(
         num_train=dataset.num_samples("train"),
@@ -25,7 +25,7 @@ def facts_of(dataset: Any) -> DataFacts:
 
 
 def num_stored(dataset: Any) -> int | None:
-    """How many samples a dataset's files hold in all of its parts; None where they are too damaged to be counted."""
+    """The number of samples in all files of a dataset; None if they are too damaged to count."""
     try:
         if hasattr(dataset, "num_stored"):
             return int(dataset.num_stored())
@@ -34,8 +34,8 @@ def num_stored(dataset: Any) -> int | None:
         return None
 
 
-def own_facts(size: WorkloadSize) -> DataFacts:
-    """What a workload's own data are: as it states of real ones, else as its dataset's settings tell."""
+def declared_facts(size: WorkloadSize) -> DataFacts:
+    """The facts of a workload's default data: as declared for real data, otherwise from its dataset's settings."""
     if size.real_data is not None:
         return size.real_data
     kind = DATASETS.load(size.dataset)
@@ -43,7 +43,7 @@ def own_facts(size: WorkloadSize) -> DataFacts:
 
 
 def differences(size: WorkloadSize, dataset: str, found: DataFacts) -> list[str]:
-    """How the data differ from the real ones of the size; nothing where it stands for none."""
+    """How the data differ from the real data of the size; empty if it declares none."""
     return [] if size.real_data is None else list(_differences(size.real_data, size.dataset, dataset, found))
 
 
@@ -53,8 +53,8 @@ def _differences(stated: DataFacts, real: str, dataset: str, found: DataFacts) -
     if found.is_simulated:
         yield "simulated by trainmark"
     for name, what in (("num_classes", "class"), ("num_train", "training sample"), ("num_eval", "held-out sample")):
-        is_wanted, is_there = getattr(stated, name), getattr(found, name)
-        if None not in (is_wanted, is_there) and is_wanted != is_there:
-            yield f"{counted(is_there, what)}, not {is_wanted:,}"
+        expected, actual = getattr(stated, name), getattr(found, name)
+        if None not in (expected, actual) and expected != actual:
+            yield f"{counted(actual, what)}, not {expected:,}"
     if stated.sample_shape and found.sample_shape and tuple(found.sample_shape) != stated.sample_shape:
         yield f"images of {show_shape(found.sample_shape)}, not {show_shape(stated.sample_shape)}"

@@ -1,4 +1,4 @@
-"""Processes that read samples from disk and decode them ahead of the training; batches come through shared memory."""
+"""Reader processes that read and decode samples ahead of training; batches are passed in shared memory."""
 
 import mmap
 import multiprocessing
@@ -17,15 +17,15 @@ from trainmark.machine.processes import exit_with_parent
 from trainmark.spec.errors import DataError, TrainmarkError
 from trainmark.spec.failures import explain_exit
 
-AHEAD = 2  # batches that each process has under way
+AHEAD = 2  # batches in flight per process
 
 
 class ReaderDiedError(TrainmarkError):
-    """A reader process ended by itself."""
+    """A reader process died."""
 
 
 class Wanted(NamedTuple):
-    """A batch: which samples of which split, and the seed of each sample's random change."""
+    """A batch: which samples of which split, and the seed of each sample's augmentation."""
 
     split: int
     indices: NDArray[np.int64]
@@ -33,10 +33,10 @@ class Wanted(NamedTuple):
 
 
 class Readers:
-    """`count` processes that read samples of all `splits`; none: this process reads them itself.
+    """`count` processes that read samples of all `splits`; 0: this process reads them itself.
 
-    They are forked here, once, and end with this process. Make them before other threads are at work in it: a lock that
-    one of them holds in the moment of a fork is never given back in the process that was forked.
+    They are forked here, once, and end with this process. Create them before other threads run: a lock that a thread
+    holds during a fork is never released in the child.
     """
 
     def __init__(self, splits: Sequence[StoredSplit], augmentation: str, count: int) -> None:
@@ -45,11 +45,11 @@ class Readers:
         self._readers = [_Reader.fork(splits, augmentation) for _ in range(count)]
 
     def number_of(self, split: StoredSplit) -> int:
-        """Which of the splits this is."""
+        """The number of a split."""
         return next(number for number, each in enumerate(self._splits) if each is split)
 
     def read(self, batches: Sequence[Wanted]) -> Iterator[NDArray[Any]]:
-        """The samples of each batch, valid until the next is taken; what is left of an earlier call is given up."""
+        """Yields the samples of each batch, valid until the next one; cancels what is left of an earlier call."""
         if not self._readers:
             yield from (_stacked(self._splits, self._augmentation, wanted) for wanted in batches)
             return
@@ -57,19 +57,19 @@ class Readers:
             reader.drain()
         readers, count = self._readers, len(self._readers)
         for number in range(min(len(batches), AHEAD * count)):
-            readers[number % count].ask(batches[number])
+            readers[number % count].request(batches[number])
         for number in range(len(batches)):
             reader = readers[number % count]
             samples = reader.take()
-            # The batch in hand keeps its buffer: a reader has one more of them than batches under way.
+            # The current batch keeps its buffer: a reader has one more buffer than batches in flight.
             if number + AHEAD * count < len(batches):
-                reader.ask(batches[number + AHEAD * count])
+                reader.request(batches[number + AHEAD * count])
             yield samples
 
 
 @dataclass
 class _Buffer:
-    """Memory that two processes share and either may enlarge."""
+    """Memory shared by two processes, either of which may enlarge it."""
 
     descriptor: int = field(default_factory=lambda: os.memfd_create("trainmark-batch"))
     size: int = 0
@@ -90,49 +90,49 @@ class _Buffer:
 
 
 class _Reader:
-    """One process, as the one that asks it sees it: batches are answered in the order they were asked for."""
+    """The parent's side of one reader process; batches arrive in the order of the requests."""
 
     def __init__(self, process: Any, connection: Connection, buffers: list[_Buffer]) -> None:
         self._process, self._connection, self._buffers = process, connection, buffers
-        self._asked = self._answered = 0
+        self._requested = self._received = 0
 
     @classmethod
     def fork(cls, splits: Sequence[StoredSplit], augmentation: str) -> "_Reader":
-        """A process that has begun to wait for batches."""
+        """Forks a reader process."""
         context = multiprocessing.get_context("fork")
-        ours, theirs = context.Pipe()
+        parent_end, child_end = context.Pipe()
         buffers = [_Buffer() for _ in range(AHEAD + 1)]
         process = context.Process(
-            target=_serve, args=(os.getpid(), theirs, buffers, splits, augmentation), name="reader", daemon=True
+            target=_serve, args=(os.getpid(), child_end, buffers, splits, augmentation), name="reader", daemon=True
         )
         process.start()
-        theirs.close()  # so that its end is seen here, and not kept open by readers that are forked later
-        return cls(process, ours, buffers)
+        child_end.close()  # so that the reader's death is noticed, and later readers do not inherit it
+        return cls(process, parent_end, buffers)
 
-    def ask(self, wanted: Wanted) -> None:
-        """The batch will be read."""
+    def request(self, wanted: Wanted) -> None:
+        """Requests a batch."""
         try:
             self._connection.send(wanted)
         except OSError:
             raise self._death() from None
-        self._asked += 1
+        self._requested += 1
 
     def take(self) -> NDArray[Any]:
-        """The samples of the oldest batch that was asked for and not taken yet."""
+        """Returns the samples of the oldest requested batch."""
         try:
             answer = self._connection.recv()
         except (EOFError, OSError):
             raise self._death() from None
-        buffer = self._buffers[self._answered % len(self._buffers)]
-        self._answered += 1
+        buffer = self._buffers[self._received % len(self._buffers)]
+        self._received += 1
         if isinstance(answer, BaseException):
             raise answer
         shape, dtype = answer
         return buffer.array(shape, np.dtype(dtype))
 
     def drain(self) -> None:
-        """Batches that nobody takes any more are thrown away."""
-        while self._answered < self._asked:
+        """Discards all outstanding batches."""
+        while self._received < self._requested:
             try:
                 self.take()
             except DataError:
@@ -141,7 +141,7 @@ class _Reader:
     def _death(self) -> ReaderDiedError:
         self._process.join(1)
         code = self._process.exitcode
-        end = "it does not answer" if code is None else explain_exit(code)
+        end = "it does not respond" if code is None else explain_exit(code)
         return ReaderDiedError(
             f"A reader process failed: {end}. Lower --set launch.loader_workers or --set train.batch_size, then resume."
         )
@@ -150,22 +150,22 @@ class _Reader:
 def _serve(
     parent: int, connection: Connection, buffers: list[_Buffer], splits: Sequence[StoredSplit], augmentation: str
 ) -> None:
-    """Reads batches until the process that asks is gone."""
-    for number in (signal.SIGTERM, signal.SIGUSR2):  # meant for the rank, whose handlers were inherited
+    """Reads requested batches until the parent is gone."""
+    for number in (signal.SIGTERM, signal.SIGUSR2):  # sent to the rank, whose handlers were inherited
         signal.signal(number, signal.SIG_DFL if number == signal.SIGTERM else signal.SIG_IGN)
     exit_with_parent(parent, signal.SIGKILL)
-    answered = 0
+    served = 0
     while True:
         try:
             wanted = connection.recv()
         except (EOFError, OSError):
             return
-        buffer = buffers[answered % len(buffers)]
-        answered += 1
+        buffer = buffers[served % len(buffers)]
+        served += 1
         try:
             samples = _stacked(splits, augmentation, wanted, buffer)
             connection.send((samples.shape, samples.dtype.str))
-        except DataError as error:  # its words reach the user, not a traceback of this process
+        except DataError as error:  # the parent raises it, without a traceback of this process
             connection.send(error)
 
 

@@ -1,4 +1,4 @@
-"""Where a rank's samples come from, in numpy: from memory, from disk ahead of use, or made up by the engine."""
+"""The source of a rank's samples, in numpy: resident in memory, streamed from disk, or synthetic."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trainmark.data.epochs import MOST_SHIFT, Order, Views
+from trainmark.data.epochs import MAX_SHIFT, Indices, Views
 from trainmark.data.readers import Readers, Wanted
 from trainmark.data.split import Split, StoredSplit
 
@@ -16,23 +16,23 @@ Samples = NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class Resident:
-    """A split that is in memory whole."""
+    """A split in memory."""
 
     split: Split
 
 
 @dataclass(frozen=True, eq=False)
 class Streamed:
-    """A split whose samples readers bring from disk.
+    """A split whose samples are read from disk by reader processes.
 
-    Which samples a batch has, and how each is changed, depends on its rows and views alone, not on who reads them.
+    The samples of a batch and their augmentation depend on its rows and views only, not on which process reads them.
     """
 
     split: StoredSplit
     readers: Readers
 
-    def read(self, rows: Sequence[Order], views: Sequence[Views] | None) -> Iterator[Samples]:
-        """The stored samples of each row, changed as `views` says; each array is valid until the next is taken."""
+    def read(self, rows: Sequence[Indices], views: Sequence[Views] | None) -> Iterator[Samples]:
+        """Yields the samples of each row, augmented as `views` says; each array is valid until the next one."""
         number = self.readers.number_of(self.split)
         seeds = [np.zeros_like(row) for row in rows] if views is None else [view.reshape(-1) for view in views]
         return self.readers.read([Wanted(number, *each) for each in zip(rows, seeds, strict=True)])
@@ -40,19 +40,21 @@ class Streamed:
 
 @dataclass(frozen=True)
 class Synthetic:
-    """Random samples that the engine makes once, on its device: nothing is read or copied."""
+    """Random samples that the engine generates once, on its device: nothing is read or copied."""
 
     shape: tuple[int, ...]
     num_classes: int
     seed: int
 
 
-Known = Resident | Streamed  # samples whose targets are known, so that predictions can be scored
-Source = Known | Synthetic
+DatasetSource = Resident | Streamed  # with labels, so that predictions can be scored
+Source = DatasetSource | Synthetic
 
 
-def batches_of(source: Known, rows: Order, views: Views | None) -> Iterator[tuple[NDArray[np.float32], NDArray[Any]]]:
-    """Model inputs and targets of each row, for engines that take numpy; images are N × C × H × W."""
+def batches_of(
+    source: DatasetSource, rows: Indices, views: Views | None
+) -> Iterator[tuple[NDArray[np.float32], NDArray[Any]]]:
+    """Yields model inputs and targets of each row, for engines that take numpy; images are N × C × H × W."""
     labels = source.split.labels
     if isinstance(source, Streamed):
         for row, samples in zip(rows, source.read(list(rows), None if views is None else list(views)), strict=True):
@@ -63,8 +65,8 @@ def batches_of(source: Known, rows: Order, views: Views | None) -> Iterator[tupl
         yield samples if views is None else shifted(samples, views[step]), labels[row]
 
 
-def samples_of(source: Known, indices: Order, batch_size: int) -> Iterator[NDArray[np.float32]]:
-    """Model inputs of `indices`, unchanged, `batch_size` at a time."""
+def samples_of(source: DatasetSource, indices: Indices, batch_size: int) -> Iterator[NDArray[np.float32]]:
+    """Yields model inputs of `indices`, not augmented, `batch_size` at a time."""
     parts = [indices[start : start + batch_size] for start in range(0, len(indices), batch_size)]
     stored = (
         source.read(parts, None) if isinstance(source, Streamed) else (source.split.samples[part] for part in parts)
@@ -74,7 +76,7 @@ def samples_of(source: Known, indices: Order, batch_size: int) -> Iterator[NDArr
 
 
 def normalised(samples: Samples, split: Split | StoredSplit) -> NDArray[np.float32]:
-    """(value − offset) / scale, one per channel where the split has one per channel."""
+    """(value − offset) / scale, with scalars or per-channel values."""
     values = samples.astype(np.float32)
     for factor, apply in ((split.offset, np.subtract), (split.scale, np.divide)):
         by_channel = np.asarray(factor, np.float32)
@@ -85,14 +87,14 @@ def normalised(samples: Samples, split: Split | StoredSplit) -> NDArray[np.float
 
 
 def shifted(images: NDArray[np.float32], views: Views) -> NDArray[np.float32]:
-    """N × C × H × W images, each mirrored and moved as its view says; what enters the frame is 0, the background."""
+    """N × C × H × W images, each mirrored and shifted as its view says, padded with 0, the background."""
     height, width = images.shape[2:]
-    frame = ((0, 0), (0, 0), (MOST_SHIFT, MOST_SHIFT), (MOST_SHIFT, MOST_SHIFT))
-    framed = np.pad(images, frame)
+    padding = ((0, 0), (0, 0), (MAX_SHIFT, MAX_SHIFT), (MAX_SHIFT, MAX_SHIFT))
+    padded = np.pad(images, padding)
     mirrored, down, right = views.T
-    y = MOST_SHIFT - down[:, None] + np.arange(height)
+    y = MAX_SHIFT - down[:, None] + np.arange(height)
     x = np.arange(width) - right[:, None]
-    x = MOST_SHIFT + np.where(mirrored[:, None] == 1, width - 1 - x, x)
+    x = MAX_SHIFT + np.where(mirrored[:, None] == 1, width - 1 - x, x)
     rows = np.arange(len(images))
-    seen: NDArray[np.float32] = framed[rows[:, None, None], :, y[:, :, None], x[:, None, :]]
+    seen: NDArray[np.float32] = padded[rows[:, None, None], :, y[:, :, None], x[:, None, :]]
     return np.ascontiguousarray(seen.transpose(0, 3, 1, 2))

@@ -1,4 +1,4 @@
-"""Split: one part of a dataset: whole in memory, or stored on disk and read sample by sample."""
+"""Split: one part of a dataset, in memory or stored on disk and read sample by sample."""
 
 import hashlib
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 SplitName = Literal["train", "eval"]
 Raw = bytes | memoryview  # a sample as it is stored
 
-MOST_SAMPLES = 100_000_000  # that are made: their bootstrap is drawn in seconds; ImageNet has 1.3 million
+MAX_SAMPLES = 100_000_000  # generated at most: their bootstrap is drawn in seconds; ImageNet has 1.3 million
 
 
 @dataclass(frozen=True)
@@ -31,14 +31,14 @@ class Split:
         return tuple(self.samples.shape[1:])
 
     def fingerprint(self) -> str:
-        """A checksum of every sample and label: the same data give the same one anywhere."""
+        """A checksum of all samples and labels, the same on every machine."""
         digest = hashlib.sha256(np.ascontiguousarray(self.samples).data)
         digest.update(np.ascontiguousarray(self.labels).data)
         return digest.hexdigest()[:16]
 
 
 class StoredSplit(Protocol):
-    """Samples on disk, read one by one, by any process; and how stored values become model inputs, channel by channel.
+    """Samples on disk, read one by one, by any process; and how stored values become model inputs, per channel.
 
     `labels` are those of all samples: class numbers, or boxes padded to the same count for each sample.
     """
@@ -58,34 +58,34 @@ class StoredSplit(Protocol):
     def __len__(self) -> int: ...
 
     def size_bytes(self, index: int) -> int:
-        """How many bytes `raw` gives for sample `index`; nothing is read for it."""
+        """The length of `raw` for sample `index`, without reading it."""
         ...
 
     def raw(self, index: int) -> Raw:
-        """The stored bytes of sample `index`: all that is ever read of its file."""
+        """The stored bytes of sample `index`."""
         ...
 
     def decode(self, raw: Raw, index: int, augmentation: str, seed: int) -> NDArray[Any]:
-        """The sample of those bytes, changed at random as the augmentation and the seed say; seed 0: unchanged."""
+        """Decodes a sample, augmented by the seed; seed 0: not augmented."""
         ...
 
     def read(self, index: int, augmentation: str, seed: int) -> NDArray[Any]:
-        """Sample `index`: its bytes, decoded."""
+        """Reads and decodes sample `index`."""
         ...
 
     def fingerprint(self) -> str:
-        """A checksum that differs for other data, without reading all of them."""
+        """A checksum that identifies the data without reading all of them."""
         ...
 
 
-def place_in_file(problem: "Problem") -> int:
-    """By what a file's problems are put in order: first those of the whole file, then by sample."""
+def position_in_file(problem: "Problem") -> int:
+    """The sort key of a file's problems: first those of the whole file, then by sample."""
     return -1 if problem.index is None else problem.index
 
 
 @dataclass(frozen=True)
 class Problem:
-    """What is wrong with a file of a dataset, and at which of its samples, where that is known."""
+    """A problem of a dataset file, and the sample that it affects, if known."""
 
     file: str
     index: int | None

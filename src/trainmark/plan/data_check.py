@@ -5,7 +5,7 @@ from typing import Any
 
 from trainmark.data.bootstrap import check_draws
 from trainmark.data.facts import facts_of
-from trainmark.data.folders import foresee_dataset
+from trainmark.data.folders import planned_dataset
 from trainmark.machine.storage import check_space
 from trainmark.plan.parts import known_classes
 from trainmark.spec.config import RunConfig
@@ -24,7 +24,7 @@ SPACE_FOR_MEMBER = 16 * 2**10  # of records, beside its bootstrap
 
 def check_data(config: RunConfig, plan: Plan, places: Places) -> DataFacts:
     """Returns facts about the data; raises if the run cannot start. Reads no sample and writes nothing."""
-    facts = facts_of(foresee_dataset(config, places.data))
+    facts = facts_of(planned_dataset(config, places.data))
     check_data_facts(config, facts)
     num_samples = facts.num_train or 0
     check_draws(config, num_samples, plan.members, plan.workers_per_member)

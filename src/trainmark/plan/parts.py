@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from trainmark.data.facts import own_facts
+from trainmark.data.facts import declared_facts
 from trainmark.plan.explain import Source, source_of
 from trainmark.spec.config import RunChoices
 from trainmark.spec.errors import ConfigError
@@ -83,7 +83,7 @@ def with_shape(config: RunChoices, size: WorkloadSize) -> dict[str, Any]:
     if not getattr(DATASETS.load(config.dataset), "is_synthetic", False):
         return dict(config.data)
     card = find_card(config.model)
-    own = own_facts(size) if config.model == size.model else None
+    own = declared_facts(size) if config.model == size.model else None
     shape = (own and own.sample_shape) or card.input_shape
     if len(shape) != 3:
         raise ConfigError(

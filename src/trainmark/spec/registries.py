@@ -79,7 +79,7 @@ BOOTSTRAPS = Registry(
 ENGINES = Registry(
     "engine",
     {
-        "torch": "trainmark.train.torch.offer:OFFER",
+        "torch": "trainmark.train.torch.planning:OFFER",
     },
     group="trainmark.engines",
 )
@@ -100,11 +100,11 @@ OPTIMIZERS = Registry(
 SCHEDULES = Registry(
     "schedule",
     {
-        "constant": "trainmark.train.schedules:constant",
-        "step": "trainmark.train.schedules:step",
-        "polynomial": "trainmark.train.schedules:polynomial",
-        "cosine": "trainmark.train.schedules:cosine",
-        "cyclic": "trainmark.train.schedules:cyclic",
+        "constant": "trainmark.train.learning_rate:constant",
+        "step": "trainmark.train.learning_rate:step",
+        "polynomial": "trainmark.train.learning_rate:polynomial",
+        "cosine": "trainmark.train.learning_rate:cosine",
+        "cyclic": "trainmark.train.learning_rate:cyclic",
     },
     group="trainmark.schedules",
 )

@@ -5,8 +5,8 @@ from enum import IntEnum
 import numpy as np
 
 
-class Purpose(IntEnum):
-    """The purpose of a stream; the numbers affect every published result and must not change."""
+class RandomStream(IntEnum):
+    """The random streams of a member; published results depend on these numbers, which never change."""
 
     BOOTSTRAP = 0
     SHUFFLE = 1
@@ -16,11 +16,11 @@ class Purpose(IntEnum):
     NOISE = 5
 
 
-def stream(seed: int, member: int, purpose: Purpose, *more: int) -> np.random.Generator:
-    """Returns the random stream of one member for one purpose (and, for example, one epoch)."""
-    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(member, int(purpose), *more)))
+def generator_for(seed: int, member: int, stream: RandomStream, *more: int) -> np.random.Generator:
+    """Returns the generator of one stream of a member (and, say, of one epoch)."""
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(member, int(stream), *more)))
 
 
 def weights_seed(seed: int, member: int) -> int:
-    """Returns the seed of a member's initial weights."""
-    return int(stream(seed, member, Purpose.WEIGHTS).integers(2**62))
+    """The seed of a member's initial weights."""
+    return int(generator_for(seed, member, RandomStream.WEIGHTS).integers(2**62))

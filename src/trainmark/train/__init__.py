@@ -1,1 +1,1 @@
-"""What each rank runs, `python -m trainmark.train.worker`; launchers start it by name, nothing imports it."""
+"""What each rank runs: `python -m trainmark.train.worker`, started by name; nothing imports it."""

@@ -1,6 +1,6 @@
-"""Checkpoints of a member: written by all ranks together, each part with its checksum, and resumed from the newest.
+"""Checkpoints of a member: written by all ranks together, one file per rank with its checksum; resumed from the newest.
 
-Which state is written is the engine's affair; the position in the training follows from the checkpoint's step.
+The state is opaque, it is the engine's; the position in the training follows from the checkpoint's step.
 """
 
 import hashlib
@@ -16,9 +16,9 @@ from trainmark.spec.errors import TrainmarkError
 from trainmark.spec.events import Checkpoint, CheckpointDamaged, Resumed
 from trainmark.spec.files import write_atomically, write_json
 from trainmark.spec.run_folder import AttemptFolder, CheckpointFolder, RunFolder
-from trainmark.train.agreement import Store, gather, word_of_first
 from trainmark.train.end_request import EndedEarlyError, EndRequest
-from trainmark.train.engine import Engine, RankContext, UnfitStateError, UnreadableStateError
+from trainmark.train.engine import Engine, IncompatibleStateError, RankContext, UnreadableStateError
+from trainmark.train.shared_store import Store, all_gather, broadcast
 
 CHECKSUM = "blake2b"
 CHECKSUM_BYTES = 16
@@ -34,14 +34,14 @@ class Position(NamedTuple):
 
 
 class Saved(NamedTuple):
-    """A checkpoint that was complete once, and its files' checksums by rank; None if an earlier version wrote it."""
+    """A checkpoint that was completed, and its files' checksums by rank; None if an earlier version wrote it."""
 
     folder: CheckpointFolder
     checksums: tuple[str, ...] | None
 
 
 class DamagedError(Exception):
-    """A rank's part of a checkpoint that is not what was written."""
+    """A rank's part of a checkpoint is missing, unreadable, or fails its checksum."""
 
 
 class Checkpoints:
@@ -53,28 +53,28 @@ class Checkpoints:
         self._request = request
 
     def are_due_after_step(self, step: int) -> bool:
-        """Whether one is wanted within an epoch, before this step."""
+        """Whether a checkpoint is due within an epoch, before this step."""
         every = self._context.config.launch.checkpoint_steps
         return (every > 0 and step % every == 0) or self._request.is_due(step)
 
     def are_due_after_epoch(self, position: Position) -> bool:
-        """Whether one is wanted between the epoch that ended before `position` and the next."""
+        """Whether a checkpoint is due between the epoch that ended at `position` and the next."""
         every = self._context.config.launch.checkpoint_epochs
         return (every > 0 and position.epoch % every == 0) or self.are_due_after_step(position.step)
 
     def save(self, engine: Engine, position: Position) -> None:
-        """All that training needs to go on at `position` is on disk; every rank calls this together.
+        """Writes all that training needs to resume at `position`; collective over the ranks.
 
-        If the member was asked to end, it ends here.
+        Raises EndedEarlyError if the member was asked to end.
         """
         context, rank = self._context, self._context.rank.rank
         folder = context.attempt.checkpoint(position.step)
         folder.path.mkdir(parents=True, exist_ok=True)
         checksum = write_state(folder.rank(rank), engine.save)
-        # Once they are here, all ranks have written their files.
-        checksums = gather(self._store, rank, context.workers, f"trainmark/checkpoint/{position.step}", checksum)
+        # Also a barrier: all ranks have written their files.
+        checksums = all_gather(self._store, rank, context.workers, f"trainmark/checkpoint/{position.step}", checksum)
         if rank == 0:
-            # From here on this is the one to resume from.
+            # From here on, resume uses this checkpoint.
             write_json(folder.complete, {CHECKSUM: checksums})
             context.log.write(Checkpoint(epoch=position.epoch, step=position.step))
             remove_old_checkpoints(context.attempt, context.config.launch.keep_checkpoints)
@@ -82,16 +82,16 @@ class Checkpoints:
         if self._request.is_due(position.step):
             raise EndedEarlyError(
                 f"asked to end by SIGUSR2, as schedulers do before a time limit; the checkpoint of step "
-                f"{position.step} is written. Go on with: trainmark resume"
+                f"{position.step} is written. Continue with: trainmark resume"
             )
 
 
 def remove_old_checkpoints(attempt: AttemptFolder, kept: int) -> None:
-    """Only the newest whole ones of the attempt are left, `kept` of them."""
+    """Removes all but the newest `kept` complete checkpoints of the attempt."""
     whole = [each for each in attempt.checkpoints() if each.complete.exists()]
     for older in attempt.checkpoints():
         if older not in whole[-kept:]:
-            older.complete.unlink(missing_ok=True)  # first: what is left of it by a kill must not be taken for whole
+            older.complete.unlink(missing_ok=True)  # first: if killed here, the rest must not pass for complete
             shutil.rmtree(older.path, ignore_errors=True)
 
 
@@ -111,16 +111,16 @@ class _Hashed:
 
 
 def write_state(path: Path, save: Callable[[IO[bytes]], None]) -> str:
-    """The checksum of the file that now holds the state.
+    """Writes the state to a file and returns its checksum.
 
-    Written as it is serialised: a second copy in memory would stand in the measured peak.
+    Hashed while it is serialised: a second copy in memory would raise the measured peak.
     """
     checksum = ""
 
     def write(file: IO[bytes]) -> None:
         nonlocal checksum
         hashed = _Hashed(file)
-        save(cast(IO[bytes], hashed))  # as much of a file as a stream of bytes needs
+        save(cast(IO[bytes], hashed))  # implements what serialisers need
         checksum = hashed.checksum.hexdigest()
 
     write_atomically(path, write)
@@ -128,13 +128,13 @@ def write_state(path: Path, save: Callable[[IO[bytes]], None]) -> str:
 
 
 def read_checksum(path: Path) -> str:
-    """The checksum of a file as it is now."""
+    """Returns the checksum of a file as it is on disk."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=CHECKSUM_BYTES)).hexdigest()
 
 
 def find_checkpoints(folder: RunFolder, member: int, attempt: int) -> list[Saved]:
-    """What earlier attempts at the member left, newest first."""
+    """The complete checkpoints of earlier attempts at the member, newest first."""
     found = []
     for earlier in range(attempt - 1, 0, -1):
         refresh_nfs_cache(folder.attempt(member, earlier).path)
@@ -148,12 +148,12 @@ def _checksums_of(checkpoint: CheckpointFolder) -> tuple[str, ...] | None:
         text = checkpoint.complete.read_text()
         return tuple(map(str, json.loads(text)[CHECKSUM])) if text else None
     except (OSError, ValueError, LookupError, TypeError):
-        return ()  # damaged, and with it the checkpoint: no file has the checksum that is not there
+        return ()  # damaged: with no checksum to match, every file counts as damaged
 
 
 def agree_on_checkpoints(find: Callable[[], list[Saved]], rank: int, store: Store | None) -> list[Saved]:
-    """What rank 0 finds, on all ranks: shared storage may show one node an older state than another."""
-    found = word_of_first(
+    """Broadcasts what rank 0 finds: on shared storage, nodes may see different states."""
+    found = broadcast(
         store, rank, FOUND, lambda: json.dumps([[str(each.folder.path), each.checksums] for each in find()])
     )
     return [
@@ -165,21 +165,21 @@ def agree_on_checkpoints(find: Callable[[], list[Saved]], rank: int, store: Stor
 def resume_from_newest(
     checkpoints: list[Saved], context: RankContext, engine: Engine, store: Store | None, steps_per_epoch: int
 ) -> Position:
-    """The position to go on from, with the engine as it was there: the newest checkpoint that no rank finds damaged.
+    """Loads the newest checkpoint that is intact on all ranks, and returns its position; the start if there is none.
 
-    Every rank calls this together. Where none is left, training starts from the beginning.
+    Collective over the ranks.
     """
     rank = context.rank.rank
     for number, saved in enumerate(checkpoints):
         name = context.record.folder.name_of(saved.folder.path)
         state, damage = _try_to_read(saved, rank, engine)
         is_damaged = "" if damage is None else "damaged"
-        flags = gather(store, rank, context.workers, f"{FOUND}/{number}", is_damaged)
+        flags = all_gather(store, rank, context.workers, f"{FOUND}/{number}", is_damaged)
         if not any(flags):
             position = _load(state, engine, saved.folder, steps_per_epoch)
             context.log.write(Resumed(checkpoint=name, epoch=position.epoch, step=position.step))
             return position
-        del state  # before the next one is read
+        del state  # frees memory before the next one is read
         ranks = [rank for rank, flag in enumerate(flags) if flag]
         context.log.write(CheckpointDamaged(checkpoint=name, ranks=ranks, reason=damage))
         if rank == 0:
@@ -188,7 +188,7 @@ def resume_from_newest(
 
 
 def _try_to_read(saved: Saved, rank: int, engine: Engine) -> tuple[Any, str | None]:
-    """This rank's part of a checkpoint, or why it is damaged."""
+    """Returns this rank's part of a checkpoint, or why it is damaged."""
     try:
         return _read_state(saved, rank, engine), None
     except DamagedError as error:
@@ -196,36 +196,36 @@ def _try_to_read(saved: Saved, rank: int, engine: Engine) -> tuple[Any, str | No
 
 
 def _read_state(saved: Saved, rank: int, engine: Engine) -> Any:
-    """This rank's part of a checkpoint.
+    """Reads this rank's part of a checkpoint; raises DamagedError.
 
-    It goes to the device whole: weights twice, and what the optimizer keeps. Training holds gradients as large as the
-    weights instead of the second copy, so the peak of memory stays that of training.
+    All of it goes to the device: weights twice, plus optimizer state. Training holds gradients, as large as the
+    weights, in place of the second copy, so peak memory stays that of training.
     """
     path = saved.folder.rank(rank)
     try:
         read_when_visible(path.stat, saved.folder.path)
         if saved.checksums is not None and read_checksum(path) not in saved.checksums[rank:][:1]:
-            raise DamagedError(f"{path} does not have the checksum that it was written with")
+            raise DamagedError(f"{path} does not match its checksum")
     except OSError as error:
         raise DamagedError(f"{path} cannot be read: {error.strerror}") from error
     try:
         return engine.read(path)
     except UnreadableStateError as error:
-        if saved.checksums is not None:  # known to be whole: it was not written by this engine
-            raise _unfit(saved.folder, error) from error
+        if saved.checksums is not None:  # intact, so it was not written by this engine
+            raise _incompatible(saved.folder, error) from error
         raise DamagedError(f"{path} cannot be loaded: {error}") from error
 
 
 def _load(state: Any, engine: Engine, folder: CheckpointFolder, steps_per_epoch: int) -> Position:
     try:
         engine.load(state)
-    except UnfitStateError as error:
-        raise _unfit(folder, error) from error
+    except IncompatibleStateError as error:
+        raise _incompatible(folder, error) from error
     return Position(folder.step, *divmod(folder.step, steps_per_epoch))
 
 
-def _unfit(folder: CheckpointFolder, error: Exception) -> TrainmarkError:
+def _incompatible(folder: CheckpointFolder, error: Exception) -> TrainmarkError:
     return TrainmarkError(
-        f"The checkpoint {folder.path} is whole, but does not fit this model and optimizer ({error}). "
+        f"The checkpoint {folder.path} is intact, but does not fit this model and optimizer ({error}). "
         "Was it written by another version of trainmark? Resume with that one, or start a new run."
     )

@@ -1,4 +1,4 @@
-"""Engine: what a framework does for one rank, in numpy and plain values; all else of training is the same for each."""
+"""Engine: what a framework does for one rank, in numpy and plain values; the rest of training is framework-neutral."""
 
 import importlib
 import time
@@ -11,33 +11,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainmark.data.bootstrap import Counts
-from trainmark.data.epochs import Order, Views
-from trainmark.data.source import Known, Source
+from trainmark.data.epochs import Indices, Views
+from trainmark.data.source import DatasetSource, Source
 from trainmark.spec.config import RunConfig
 from trainmark.spec.events import EngineReady, EpochFacts
 from trainmark.spec.job_record import JobRecord
 from trainmark.spec.plan import Rank
 from trainmark.spec.registries import ENGINES
 from trainmark.spec.run_folder import AttemptFolder
-from trainmark.train.agreement import Store
 from trainmark.train.event_log import EventLog
+from trainmark.train.shared_store import Store
 
-Batch = Any  # what `feed` gives and `step` takes
-Loss = Any  # of a batch; may still be on its way on the device
-Stamp = Any  # a moment of the device's work
+Batch = Any  # what `feed` yields and `step` takes
+Loss = Any  # of a batch; may still be pending on the device
+Stamp = Any  # a point in time on the device
 
 
 class UnreadableStateError(Exception):
-    """A file that holds no state of this engine."""
+    """The file does not hold a state of this engine."""
 
 
-class UnfitStateError(Exception):
-    """A state that does not fit this model and optimizer."""
+class IncompatibleStateError(Exception):
+    """The state does not fit this model and optimizer."""
 
 
 @dataclass(frozen=True)
 class RankContext:
-    """Which rank of which member this process is, and where it leaves what it measures."""
+    """The rank and member of this process, and where its measurements go."""
 
     record: JobRecord
     rank: Rank
@@ -56,65 +56,65 @@ class RankContext:
 
     @property
     def workers(self) -> int:
-        """How many ranks train the member together."""
+        """The number of ranks that train the member."""
         return len(self.record.job.ranks)
 
     @property
     def threads(self) -> int:
-        """How many threads this rank computes with."""
+        """The number of compute threads of this rank."""
         return self.config.launch.threads or len(self.rank.cores)
 
 
 class Data(NamedTuple):
     """What the batches of a rank are made from."""
 
-    counts: Counts  # how often the member has each training sample
+    counts: Counts  # how often each training sample occurs in the bootstrap
     sample_shape: tuple[int, ...]
     train: Source
-    evaluation: Known | None  # None where data are synthetic: there is nothing to evaluate
+    evaluation: DatasetSource | None  # None with synthetic data: nothing to evaluate
 
 
 class DeviceFacts(NamedTuple):
-    """What a rank computes on, and with."""
+    """The device of a rank, and the software on it."""
 
     name: str
     uuid: str | None  # of an accelerator
     threads: int
-    software: dict[str, str]  # versions of the framework, and what it chose on this device
+    software: dict[str, str]  # framework versions, and the instruction set it chose
 
 
 class Clock(Protocol):
-    """Stamps on the device's own time line, and how to read losses and times without stalling it."""
+    """Time stamps on the device, and reading losses and times without stalling it."""
 
     def stamp(self) -> Stamp:
-        """This moment of the work; on an accelerator it may still be ahead."""
+        """Records a time stamp after the work submitted so far; on an accelerator it may still be pending."""
         ...
 
-    def num_over(self, stamps: list[Stamp]) -> int:
-        """How many of these stamps, oldest first, the device has passed."""
+    def num_finished(self, stamps: list[Stamp]) -> int:
+        """How many of these stamps, oldest first, the device has reached."""
         ...
 
     def seconds_between(self, start: Stamp, end: Stamp) -> float:
-        """The time between two stamps that are over."""
+        """The time between two stamps that the device has reached."""
         ...
 
     def read(self, losses: list[Loss]) -> list[float]:
-        """The losses of steps that are over."""
+        """The losses of finished steps."""
         ...
 
     def wait(self) -> None:
-        """Returns when the device has done all that it was given."""
+        """Returns when the device has finished all submitted work."""
         ...
 
 
 class HostClock:
-    """The clock of engines that compute where they are called: a step is over when it returns."""
+    """The clock of synchronous engines: a step is finished when it returns."""
 
     def stamp(self) -> int:
         """Nanoseconds of the host."""
         return time.perf_counter_ns()
 
-    def num_over(self, stamps: list[int]) -> int:
+    def num_finished(self, stamps: list[int]) -> int:
         """All of them."""
         return len(stamps)
 
@@ -131,74 +131,74 @@ class HostClock:
 
 
 class Engine(Protocol):
-    """One rank's model and all that trains it. Called in the order of these methods, by all ranks of a member alike."""
+    """One rank's model and training state. Methods are called in this order, by all ranks of a member."""
 
     clock: Clock
 
     def __init__(self, context: RankContext) -> None: ...
 
     def set_up(self) -> DeviceFacts:
-        """Threads, seed and device are set."""
+        """Sets threads, seed and device."""
         ...
 
     def join(self) -> Store | None:
-        """The ranks of the member form the framework's process group; the store that they share, None for one rank."""
+        """Joins the framework's process group; returns the ranks' shared store, None for one rank."""
         ...
 
     def build(self, data: Data) -> EngineReady:
-        """Model and optimizer are ready to train on the data; says what was chosen, for the Result."""
+        """Builds model and optimizer for the data; returns the options in use, for the Result."""
         ...
 
     def read(self, path: Path) -> Any:
-        """The state that `save` wrote. Raises UnreadableStateError."""
+        """Reads a state written by `save`; raises UnreadableStateError."""
         ...
 
     def load(self, state: Any) -> None:
-        """Training goes on from a state that `read` gave. Raises UnfitStateError."""
+        """Restores a state returned by `read`; raises IncompatibleStateError."""
         ...
 
     def measure_ceiling(self) -> dict[str, Any]:
         """What this rank's device can do at the run's precision (machine/ceilings.py)."""
         ...
 
-    def feed(self, rows: Order, views: Views | None) -> Iterator[Batch]:
-        """The training batch of each row of sample numbers, ahead of use, each sample seen as `views` says."""
+    def feed(self, rows: Indices, views: Views | None) -> Iterator[Batch]:
+        """Yields the training batch of each row of sample indices, prefetched and augmented as `views` says."""
         ...
 
     def step(self, batch: Batch, rate: float, decay_factor: float) -> Loss:
         """One update of the weights; `decay_factor` multiplies the recipe's weight decay."""
         ...
 
-    def settle(self) -> None:
-        """All ranks hold the same weights."""
+    def sync_weights(self) -> None:
+        """Makes the weights the same on all ranks."""
         ...
 
     def epoch_facts(self) -> EpochFacts:
-        """What was measured since the last call: waiting for other ranks, and what the parallel mode counts."""
+        """Measurements since the last call: time waited for other ranks, and the parallel mode's own."""
         ...
 
-    def why_bytes_unseen(self) -> str | None:
-        """Why no TCP socket of this process carries what it sends to other ranks; None where one does."""
+    def why_bytes_uncounted(self) -> str | None:
+        """Why TCP sockets do not show the bytes sent to other ranks; None if they do."""
         ...
 
-    def predict(self, source: Known, indices: Order) -> NDArray[np.float32]:
-        """A row for each of `indices`, the same on every rank; ranks share the work."""
+    def predict(self, source: DatasetSource, indices: Indices) -> NDArray[np.float32]:
+        """Predictions, one row per index, on every rank; the work is split over the ranks."""
         ...
 
     def save(self, file: IO[bytes]) -> None:
-        """Writes all that this rank needs to go on."""
+        """Writes the state that this rank needs to resume."""
         ...
 
     def weights(self) -> dict[str, NDArray[Any]]:
-        """The model's parameters and buffers by the names that they have in every engine (torch's)."""
+        """The model's parameters and buffers, under the same names in every engine (torch's)."""
         ...
 
     def set_weights(self, weights: dict[str, NDArray[Any]]) -> None:
-        """The model has these weights."""
+        """Replaces the model's weights."""
         ...
 
     def peak_device_bytes(self) -> int | None:
-        """The peak of the accelerator's memory; None on a CPU."""
+        """Peak accelerator memory; None on a CPU."""
         ...
 
     def barrier(self) -> None:
@@ -206,7 +206,7 @@ class Engine(Protocol):
         ...
 
     def leave(self) -> None:
-        """The process group is no more."""
+        """Destroys the process group."""
         ...
 
 

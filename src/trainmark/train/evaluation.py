@@ -1,4 +1,4 @@
-"""Predictions of held-out and out-of-bag samples: their quality after epochs, and a file of them after the last."""
+"""Predictions for held-out and out-of-bag samples: scored between epochs, written after the last one."""
 
 import time
 from pathlib import Path
@@ -7,16 +7,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trainmark.data.epochs import Order
-from trainmark.data.source import Known, Synthetic
+from trainmark.data.epochs import Indices
+from trainmark.data.source import DatasetSource, Synthetic
 from trainmark.spec.events import Evaluation
 from trainmark.spec.files import write_atomically
 from trainmark.spec.registries import QUALITIES
 from trainmark.train.engine import Data, Engine, RankContext
 
 
-def evaluate(context: RankContext, engine: Engine, held_out: Known, epoch: int) -> float | None:
-    """The quality on the held-out samples, on rank 0; the other ranks help and get nothing."""
+def evaluate(context: RankContext, engine: Engine, held_out: DatasetSource, epoch: int) -> float | None:
+    """Returns the quality on the held-out samples on rank 0, None elsewhere; collective over the ranks."""
     start = time.perf_counter()
     predictions = engine.predict(held_out, _all_of(held_out))
     if context.rank.rank != 0:
@@ -27,7 +27,7 @@ def evaluate(context: RankContext, engine: Engine, held_out: Known, epoch: int) 
 
 
 def write_predictions(context: RankContext, engine: Engine, data: Data, path: Path) -> None:
-    """The trained member's predictions and the true labels, for the ensemble's."""
+    """Writes the trained member's predictions and the labels, for the ensemble's quality."""
     if data.evaluation is None:
         return
     arrays = _with_labels(engine, data.evaluation, _all_of(data.evaluation), "eval")
@@ -41,11 +41,11 @@ def write_predictions(context: RankContext, engine: Engine, data: Data, path: Pa
         )
 
 
-def _all_of(source: Known) -> Order:
+def _all_of(source: DatasetSource) -> Indices:
     return np.arange(len(source.split.labels), dtype=np.int64)
 
 
-def _with_labels(engine: Engine, source: Known, indices: Order, name: str) -> dict[str, NDArray[Any]]:
+def _with_labels(engine: Engine, source: DatasetSource, indices: Indices, name: str) -> dict[str, NDArray[Any]]:
     return {
         f"{name}_indices": indices,
         f"{name}_predictions": engine.predict(source, indices),

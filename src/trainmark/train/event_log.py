@@ -1,4 +1,4 @@
-"""EventLog: a rank's measurements as JSON lines, each with wall and monotonic clock, each whole on disk."""
+"""EventLog: a rank's measurements as JSON lines, each with wall-clock and monotonic time."""
 
 import json
 import time
@@ -9,7 +9,7 @@ from trainmark.spec.events import Event
 
 
 class EventLog:
-    """Appends events to one file; a line is one unbuffered write, so a kill never tears an earlier line."""
+    """Appends events to one file; a line is one unbuffered write, so earlier lines survive a kill."""
 
     def __init__(self, path: Path) -> None:
         self._is_torn = False
@@ -17,18 +17,16 @@ class EventLog:
         try:
             self._file = path.open("xb", buffering=0)
         except FileExistsError:
-            raise TrainmarkError(
-                f"{path} exists: this attempt has already run, and attempts are never mixed. Choose another --attempt."
-            ) from None
+            raise TrainmarkError(f"{path} exists: this attempt has already run. Choose another --attempt.") from None
 
     def write(self, event: Event) -> None:
-        """Adds one event, with the clocks as they are now."""
+        """Appends one event, stamped with the current time."""
         fields = {"kind": event.kind, "wall_s": time.time(), "monotonic_s": time.monotonic(), **event.facts()}
         text = json.dumps(fields, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-        line = text.encode(errors="replace") + b"\n"  # names of files need not be Unicode; a line of JSON must be
-        if self._is_torn:  # what follows a torn line must not be lost with it
+        line = text.encode(errors="replace") + b"\n"  # file names need not be Unicode, JSON must be
+        if self._is_torn:  # a torn line must not corrupt the next one
             line = b"\n" + line
         self._is_torn = True
-        while line:  # a nearly full disk takes a part of a line, and then refuses
+        while line:  # a nearly full disk may accept only part of a line
             line = line[self._file.write(line) or 0 :]
         self._is_torn = False

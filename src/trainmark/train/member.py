@@ -1,4 +1,4 @@
-"""One rank's part in training one member, from set-up to completion record, stage by stage."""
+"""One rank's part in training one member, from set-up to completion record."""
 
 import math
 import os
@@ -16,7 +16,7 @@ from trainmark.spec.events import ModelReady, RankStarted, RunStart, RunStop, St
 from trainmark.spec.files import write_json, write_text
 from trainmark.spec.machine_events import Memory
 from trainmark.spec.run_folder import AttemptFolder
-from trainmark.train.ceiling import measure_after, measure_before, patience_of
+from trainmark.train.ceiling import max_wait_s_of, measure_after, measure_before
 from trainmark.train.checkpoints import Checkpoints, agree_on_checkpoints, find_checkpoints, resume_from_newest
 from trainmark.train.end_request import EndRequest
 from trainmark.train.engine import Data, Engine, RankContext, load_engine
@@ -29,14 +29,14 @@ POLL_START_S = 0.01
 
 
 def train_member(context: RankContext, attempt_number: int, request: EndRequest, *, waits_for_start: bool) -> None:
-    """The member is trained; rank 0 leaves predictions and the completion record."""
+    """Trains the member; rank 0 writes predictions and the completion record."""
     record, rank, attempt, log = context.record, context.rank, context.attempt, context.log
     engine = load_engine(context)
     _set_up(context, engine)
-    data = open_data(context)  # before `join`: it forks readers, and no other threads are at work yet
+    data = open_data(context)  # before `join`, which starts threads: it forks readers
     store = engine.join()
-    request.agree_over(store, rank.rank, context.workers, context.config.train)
-    stop_sampling = sample_usage(record, rank, attempt)  # now that all ranks of the node have said what they are
+    request.connect(store, rank.rank, context.workers, context.config.train)
+    stop_sampling = sample_usage(record, rank, attempt)  # after all ranks of the node have logged RankStarted
     _build(context, engine, data)
     steps = steps_per_epoch(int(data.counts.sum()), context.config.train, context.workers)
     find = partial(find_checkpoints, record.folder, context.member, attempt_number)
@@ -57,14 +57,14 @@ def train_member(context: RankContext, attempt_number: int, request: EndRequest,
     engine.barrier()
     if rank.rank == 0:
         _record_completion(context, attempt_number, quality)
-    # Members that run on their own did so when they measured before.
+    # A member without neighbours had none when it measured before training.
     has_neighbours = waits_for_start or context.config.launch.allocation == "one"
-    measure_after(context, engine, store, patience_of(record, training_s) if has_neighbours else None)
+    measure_after(context, engine, store, max_wait_s_of(record, training_s) if has_neighbours else None)
     engine.leave()
 
 
 def _set_up(context: RankContext, engine: Engine) -> None:
-    """The process is ready to measure, and what it is stands in the events."""
+    """Sets up the engine and logs host, device, affinity and software."""
     device = engine.set_up()
     context.log.write(
         RankStarted(
@@ -82,10 +82,12 @@ def _set_up(context: RankContext, engine: Engine) -> None:
 
 
 def _build(context: RankContext, engine: Engine, data: Data) -> None:
-    """Model and optimizer are there; rank 0 says what the model costs and which options are on."""
+    """Builds model and optimizer; rank 0 logs what the model costs and which options are on."""
     ready = engine.build(data)
     if context.rank.rank == 0:
-        from trainmark.workloads.flops.count import count_model  # with torch: FLOPs are counted once for all engines
+        from trainmark.workloads.flops.count import (
+            count_model,  # imports torch: FLOPs are counted the same for all engines
+        )
 
         config = context.config
         context.log.write(ModelReady(**count_model(config.model, config.model_settings, data.sample_shape)))
@@ -93,7 +95,7 @@ def _build(context: RankContext, engine: Engine, data: Data) -> None:
 
 
 def wait_for_start(attempt: AttemptFolder, rank: int) -> None:
-    """Returns at the start time that the launcher wrote for all members; where clocks disagree, after its delay."""
+    """Returns at the common start time that the launcher wrote, or after its delay if clocks disagree."""
     write_text(attempt.ready(rank), "")
     start_at, delay_s = read_when_visible(lambda: _read_start(attempt), attempt.path, math.inf, POLL_START_S)
     time.sleep(min(delay_s, max(0.0, start_at - time.time())))
@@ -105,7 +107,7 @@ def _read_start(attempt: AttemptFolder) -> tuple[float, float]:
 
 
 def _record_memory(context: RankContext, engine: Engine) -> None:
-    """The most memory that this rank has held, on the host and on the device."""
+    """Logs the peak memory of this rank, on the host and on the device."""
     resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     context.log.write(Memory(resident_bytes=resident, device_bytes=engine.peak_device_bytes()))
 
@@ -115,6 +117,6 @@ def _record_completion(context: RankContext, attempt_number: int, quality: float
         "member": context.member,
         "attempt": attempt_number,
         "quality": quality,
-        "predictions": context.attempt.predictions.exists(),  # synthetic data have none
+        "predictions": context.attempt.predictions.exists(),  # none with synthetic data
     }
     write_json(context.attempt.done, done)

@@ -1,26 +1,26 @@
-"""The data of one rank: made up by the engine, whole in memory, or read from disk ahead of the training."""
+"""The data of one rank: synthetic, resident in memory, or streamed from disk."""
 
 import numpy as np
 
 from trainmark.data.bootstrap import read_counts
 from trainmark.data.folders import with_folder
 from trainmark.data.readers import Readers
-from trainmark.data.source import Known, Resident, Streamed, Synthetic
+from trainmark.data.source import DatasetSource, Resident, Streamed, Synthetic
 from trainmark.data.split import Split, StoredSplit
 from trainmark.data.staging.duplicator import StagedSplit
 from trainmark.data.staging.pack import Selection
 from trainmark.spec.config import RunConfig
 from trainmark.spec.events import DataReady
 from trainmark.spec.registries import DATASETS
-from trainmark.spec.seeds import Purpose, stream
+from trainmark.spec.seeds import RandomStream, generator_for
 from trainmark.train.engine import Data, RankContext
 from trainmark.train.staging import stage_on_node
 
-RESIDENT_BYTES = 2**30  # what a rank keeps of each split in memory rather than reading it again in every epoch
+RESIDENT_BYTES = 2**30  # the largest split that a rank keeps in memory instead of reading it in every epoch
 
 
 def open_data(context: RankContext) -> Data:
-    """The samples of training and evaluation; where they come from stands in the events."""
+    """Opens the training and evaluation samples, and logs where they come from."""
     config, record, log = context.config, context.record, context.log
     counts = read_counts(record.folder, context.member)
     kind = DATASETS.load(config.dataset)
@@ -33,12 +33,12 @@ def open_data(context: RankContext) -> Data:
                 draws=draws,
                 fingerprint="synthetic",
                 synthetic=True,
-                kept="made up on the device",
+                kept="generated on the device",
             )
         )
-        seed = int(stream(config.seed, context.member, Purpose.SYNTHETIC).integers(2**62))
-        made_up = Synthetic(dataset.sample_shape, dataset.settings.num_classes, seed)
-        return Data(counts, dataset.sample_shape, made_up, None)
+        seed = int(generator_for(config.seed, context.member, RandomStream.SYNTHETIC).integers(2**62))
+        synthetic = Synthetic(dataset.sample_shape, dataset.settings.num_classes, seed)
+        return Data(counts, dataset.sample_shape, synthetic, None)
     splits = [dataset.load(name) for name in ("train", "eval")]
     fingerprints = [split.fingerprint() for split in splits]
     if config.launch.stage == "local" and not isinstance(splits[0], Split):
@@ -50,29 +50,29 @@ def open_data(context: RankContext) -> Data:
     return Data(counts, splits[0].sample_shape, train, held_out)
 
 
-def _where(source: Known) -> str:
-    """Where training finds its samples."""
+def _where(source: DatasetSource) -> str:
+    """Where training samples are read from."""
     if isinstance(source, Resident):
         return "in memory"
     return "read from the node's own storage" if isinstance(source.split, StagedSplit) else "read from disk"
 
 
-def sources_of(splits: list[Split | StoredSplit], config: RunConfig) -> list[Known]:
-    """The source of each split: memory where it fits there, else readers, which the splits share."""
-    at_hand = [read_whole(split) if isinstance(split, Split) or _fits(split, config) else split for split in splits]
-    stored = [split for split in at_hand if not isinstance(split, Split)]
+def sources_of(splits: list[Split | StoredSplit], config: RunConfig) -> list[DatasetSource]:
+    """The source of each split: memory if it fits, otherwise reader processes, which the splits share."""
+    opened = [read_whole(split) if isinstance(split, Split) or _fits(split, config) else split for split in splits]
+    stored = [split for split in opened if not isinstance(split, Split)]
     count = config.launch.loader_workers
     readers = Readers(stored, config.train.augmentation, count if stored else 0)
-    return [Resident(split) if isinstance(split, Split) else Streamed(split, readers) for split in at_hand]
+    return [Resident(split) if isinstance(split, Split) else Streamed(split, readers) for split in opened]
 
 
 def _fits(split: StoredSplit, config: RunConfig) -> bool:
-    """Whether the split is small, and each of its samples the same in every epoch."""
+    """Whether the split is small and not augmented."""
     return config.train.augmentation == "none" and len(split) * split.read(0, "none", 0).nbytes <= RESIDENT_BYTES
 
 
 def read_whole(split: Split | StoredSplit) -> Split:
-    """The split in memory."""
+    """Reads the whole split into memory."""
     if isinstance(split, Split):
         return split
     samples = np.stack([split.read(index, "none", 0) for index in range(len(split))])

@@ -1,4 +1,4 @@
-"""What a rank says when it runs out of memory: how much it asked for, and what to make smaller."""
+"""The error message of a rank that ran out of memory: the size of the request, and what to reduce."""
 
 import re
 
@@ -6,8 +6,8 @@ import psutil
 
 from trainmark.spec.units import show_bytes
 
-# As torch words it for a CPU (bytes), numpy, and torch for a GPU.
-ASKED = (
+# The messages of torch on a CPU (bytes), numpy, and torch on a GPU.
+REQUESTED = (
     re.compile(r"you tried to allocate (\d+) bytes"),
     re.compile(r"Unable to allocate ([\d.]+ \w+) for an array"),
     re.compile(r"CUDA out of memory\. Tried to allocate ([\d.]+ \w+)"),
@@ -16,12 +16,12 @@ ADVICE = "Choose smaller images (data.height, data.width, data.image_size), a sm
 
 
 def explain_out_of_memory(error: BaseException) -> str | None:
-    """One line about the memory that was asked for at once; None for errors of other kinds."""
-    asked = next((found[1] for pattern in ASKED if (found := pattern.search(str(error)))), None)
-    if asked is None:
+    """Returns one line about the failed allocation; None for other errors."""
+    requested = next((found[1] for pattern in REQUESTED if (found := pattern.search(str(error)))), None)
+    if requested is None:
         return None
-    size = show_bytes(int(asked)) if asked.isdecimal() else asked
+    size = show_bytes(int(requested)) if requested.isdecimal() else requested
     if "CUDA" in str(error):
-        return f"out of memory: {size} more were asked for than the accelerator has left. {ADVICE}"
-    there = show_bytes(psutil.virtual_memory().total)
-    return f"out of memory: {size} were asked for at once, and this machine has {there}. {ADVICE}"
+        return f"out of memory: the accelerator could not allocate {size}. {ADVICE}"
+    total = show_bytes(psutil.virtual_memory().total)
+    return f"out of memory: could not allocate {size}, and this machine has {total}. {ADVICE}"

@@ -1,4 +1,4 @@
-"""Staging inside a member's job: the first rank of each node copies what the member needs, the others wait for it."""
+"""Staging inside a member's job: the first rank of each node copies the samples, the others wait for it."""
 
 import math
 import time
@@ -19,20 +19,20 @@ from trainmark.spec.run_folder import AttemptFolder
 from trainmark.train.event_log import EventLog
 
 POLL_S = 0.1
-PATIENCE_S = 5.0  # in which the launcher ends us, once another rank has failed
+GRACE_S = 5.0  # in which the launcher ends this rank after another one has failed
 
 
 def stage_on_node(
     split: StoredSplit, wanted: Selection, record: JobRecord, rank: Rank, attempt: AttemptFolder, log: EventLog
 ) -> StagedSplit:
-    """The split with the wanted samples on this node's own storage; every node of the member has its own by then."""
+    """Returns the split on node-local storage, once every node of the member has staged the wanted samples."""
     where = record.group.local_storage
-    assert where is not None, "the plan has seen to it"
+    assert where is not None, "checked by the plan"
     if rank.rank_of_node == 0:
         try:
             pack = _stage(split, wanted, where, log).pack
         except BaseException as error:
-            with suppress(OSError):  # our own error matters more
+            with suppress(OSError):  # the first error matters more
                 write_json(attempt.staged(rank.rank), {"error": str(error)})
             raise
         write_json(attempt.staged(rank.rank), {"error": None})
@@ -64,14 +64,14 @@ def _stage(split: StoredSplit, wanted: Selection, where: str, log: EventLog) -> 
 
 
 def _wait_for_all_nodes(record: JobRecord, attempt: AttemptFolder) -> None:
-    """Returns when the first rank of every node has said that it is done.
+    """Returns when the first rank of every node has staged; raises StorageError if one could not.
 
-    By files, without an end: copying may take longer than workers wait for each other, and when a rank dies the
+    Through files and without a time-out: copying may take longer than the process group's, and when a rank dies the
     launcher ends the others.
     """
     for first in (rank.rank for rank in record.job.ranks if rank.rank_of_node == 0):
         mark = attempt.staged(first)
         outcome: dict[str, Any] = read_when_visible(partial(read_json, mark), attempt.path, math.inf, POLL_S)
         if outcome["error"] is not None:
-            time.sleep(PATIENCE_S)
-            raise StorageError(f"Rank {first} could not stage the samples of its node: {outcome['error']}")
+            time.sleep(GRACE_S)
+            raise StorageError(f"Rank {first} could not stage the samples on its node: {outcome['error']}")

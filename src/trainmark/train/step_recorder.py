@@ -1,4 +1,4 @@
-"""StepRecorder: what each step took, kept in memory and written in blocks, so that recording costs microseconds."""
+"""StepRecorder: step times and losses, buffered and written in blocks, so that recording costs microseconds."""
 
 import math
 import time
@@ -15,11 +15,11 @@ SECONDS_BETWEEN_BLOCKS = 1.0
 
 
 class DivergedError(TrainmarkError):
-    """The loss is no longer a number."""
+    """The loss is not finite."""
 
 
 class StepRecorder:
-    """Stamps the end of every step by the engine's clock; it never waits for the device."""
+    """Stamps the end of every step with the engine's clock; never waits for the device."""
 
     def __init__(self, log: EventLog, clock: Clock, traffic: Traffic) -> None:
         self._log = log
@@ -35,7 +35,7 @@ class StepRecorder:
         self._epoch_ns = 0
 
     def start_epoch(self, epoch: int, step: int) -> None:
-        """The clock of the next step starts now."""
+        """Starts the clock of the epoch's first step."""
         self._log.write(EpochStart(epoch=epoch, step=step))
         self._epoch, self._first_step = epoch, step
         self._harness_ns = self._epoch_ns = 0
@@ -43,7 +43,7 @@ class StepRecorder:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """What happens inside is no part of any step or of the epoch's time."""
+        """Excludes the block from step and epoch times."""
         self._stop_clock()
         yield
         self._start_clock()
@@ -60,21 +60,21 @@ class StepRecorder:
         self._write_block(len(self._steps))
 
     def add(self, wait_ns: int, loss: Loss, rate: float) -> None:
-        """A step ended now; it had waited `wait_ns` for its batch and took place at this learning rate."""
+        """Records a step that ended now, after waiting `wait_ns` for its batch, at this learning rate."""
         start = time.perf_counter_ns()
         self._steps.append((self._clock.stamp(), wait_ns, loss, rate))
         if start - self._last_block_ns > SECONDS_BETWEEN_BLOCKS * 1e9:
-            self._write_block(self._clock.num_over([end for end, *_ in self._steps]))
+            self._write_block(self._clock.num_finished([end for end, *_ in self._steps]))
             self._last_block_ns = start
         self._harness_ns += time.perf_counter_ns() - start
 
     def stop_epoch(self) -> None:
-        """The epoch's steps are over; what is left of them is written."""
+        """Stops the epoch's clock and writes the remaining steps."""
         self._stop_clock()
 
     def close_epoch(self, samples: int, facts: EpochFacts) -> None:
-        """The epoch as a whole is written. `samples` are those of all workers; what `facts` say of bytes sent wins."""
-        told: EpochFacts = {**self._traffic.take(), **facts}
+        """Writes the epoch's totals; `samples` are those of all workers, and `facts` override the counted traffic."""
+        measured: EpochFacts = {**self._traffic.take(), **facts}
         self._log.write(
             EpochStop(
                 epoch=self._epoch,
@@ -82,7 +82,7 @@ class StepRecorder:
                 samples=samples,
                 epoch_s=self._epoch_ns / 1e9,
                 harness_s=self._harness_ns / 1e9,
-                **told,
+                **measured,
             )
         )
 
@@ -90,8 +90,8 @@ class StepRecorder:
         if count == 0:
             return
         block, self._steps = self._steps[:count], self._steps[count:]
-        ends, waits, losses_there, rates = zip(*block, strict=True)
-        losses = self._clock.read(list(losses_there))
+        ends, waits, pending_losses, rates = zip(*block, strict=True)
+        losses = self._clock.read(list(pending_losses))
         starts = [self._last_end, *ends[:-1]]
         self._last_end = ends[-1]
         self._log.write(

@@ -1,33 +1,33 @@
-"""Traffic: the bytes that a rank sends while it trains, within its node and to others, as the kernel counts them."""
+"""Traffic: the bytes that a rank sends during training, intra-node and inter-node, as counted by the kernel."""
 
 from trainmark.machine.network import SentBytes, node_addresses, tcp_bytes_sent_by_locality
 from trainmark.spec.events import EpochFacts
 
-NOT_COUNTED = "this kernel does not count the bytes of a socket"
+NOT_COUNTED = "this kernel does not count bytes per socket"
 
 
 class Traffic:
-    """Counts between `start` and `stop`; what is sent in between stretches of training does not count."""
+    """Counts between `start` and `stop` only."""
 
-    def __init__(self, why_unseen: str | None) -> None:
-        self._reason = why_unseen
-        self._own = frozenset[str]() if self._reason else node_addresses()
+    def __init__(self, why_uncounted: str | None) -> None:
+        self._reason = why_uncounted
+        self._addresses = frozenset[str]() if self._reason else node_addresses()
         self._begin: SentBytes | None = None
         self._sent = SentBytes(0, 0)
 
     def start(self) -> None:
-        """What is sent from now on counts."""
+        """Starts counting."""
         self._begin = self._count()
 
     def stop(self) -> None:
-        """What is sent from now on does not count."""
+        """Stops counting."""
         end = self._count()
         if self._begin is not None and end is not None:
             more = end.since(self._begin)
             self._sent = SentBytes(self._sent.intra_node + more.intra_node, self._sent.inter_node + more.inter_node)
 
     def take(self) -> EpochFacts:
-        """The fields of an epoch's event: bytes since the last call; null, with the reason, where they are not seen."""
+        """Bytes since the last call, as fields of an epoch's event; None with a reason if they cannot be counted."""
         sent, self._sent = self._sent, SentBytes(0, 0)
         if self._reason:
             return {"sent_bytes": None, "sent_reason": self._reason}
@@ -40,7 +40,7 @@ class Traffic:
     def _count(self) -> SentBytes | None:
         if self._reason:
             return None
-        count = tcp_bytes_sent_by_locality(self._own)
+        count = tcp_bytes_sent_by_locality(self._addresses)
         if count is None:
             self._reason = NOT_COUNTED
         return count

@@ -1,4 +1,4 @@
-"""The utilisation of a node over time: the first rank there samples it in a thread of its own, one line per sample."""
+"""Utilisation of a node over time, sampled by a thread of the first rank there, one event per sample."""
 
 import sys
 import threading
@@ -16,12 +16,12 @@ from trainmark.spec.run_folder import AttemptFolder
 from trainmark.spec.units import parse_cores, show_cores
 from trainmark.train.event_log import EventLog
 
-LEAST_S = 0.02  # of the last sample: shorter ones would be noise of the kernel's clock ticks, 10 ms at most sites
-PATIENCE_S = 2.0  # for the last sample; a driver or a disk that hangs must not keep the rank
+MIN_SAMPLE_S = 0.02  # shorter samples would be noise: kernel clock ticks are 10 ms at most sites
+JOIN_TIMEOUT_S = 2.0  # for the last sample: a hanging driver or disk must not hold up the rank
 
 
 class UsageSampler:
-    """Samples every `period_s` until it is stopped. What goes wrong stays here: it is no reason to end a training."""
+    """Samples every `period_s` until stopped; errors never end the training."""
 
     def __init__(
         self, path: Path, find_watched: Callable[[], Watched], period_s: float, node: str, ranks: list[int]
@@ -31,27 +31,27 @@ class UsageSampler:
         self._period_s = period_s
         self._node = node
         self._ranks = ranks
-        self._is_over = threading.Event()
+        self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="usage", daemon=True)
 
     def start(self) -> None:
-        """The first sample is due one period from now."""
+        """Starts sampling; the first sample is due after one period."""
         try:
             self._thread.start()
-        except RuntimeError as error:  # no more threads are allowed
-            _complain(error)
+        except RuntimeError as error:  # thread limit reached
+            _warn(error)
 
     def stop(self) -> None:
-        """What is left of the last period is sampled."""
-        self._is_over.set()
+        """Samples the rest of the last period and stops."""
+        self._stopped.set()
         if self._thread.is_alive():
-            self._thread.join(PATIENCE_S)
+            self._thread.join(JOIN_TIMEOUT_S)
 
     def _run(self) -> None:
         try:
             self._sample(EventLog(self._path))
         except Exception as error:  # noqa: BLE001  see the class
-            _complain(error)
+            _warn(error)
 
     def _sample(self, log: EventLog) -> None:
         watched = self._find_watched()
@@ -71,41 +71,41 @@ class UsageSampler:
         due_s = last_s = time.monotonic()
         while True:
             now_s = time.monotonic()
-            due_s = max(due_s + self._period_s, now_s)  # a stopped process does not catch up
-            is_last = self._is_over.wait(due_s - now_s)
+            due_s = max(due_s + self._period_s, now_s)  # after SIGSTOP, missed samples are skipped
+            is_last = self._stopped.wait(due_s - now_s)
             now_s = time.monotonic()
-            if not is_last or now_s - last_s >= LEAST_S:
+            if not is_last or now_s - last_s >= MIN_SAMPLE_S:
                 log.write(meter.read())
                 last_s = now_s
             if is_last:
                 return
 
 
-def _complain(error: Exception) -> None:
-    sys.stderr.write(f"trainmark: utilisation is no longer recorded: {type(error).__name__}: {error}\n")
+def _warn(error: Exception) -> None:
+    sys.stderr.write(f"trainmark: utilisation recording stopped: {type(error).__name__}: {error}\n")
 
 
 def sample_usage(record: JobRecord, rank: Rank, attempt: AttemptFolder) -> Callable[[], None]:
-    """The node is sampled from now on, if this is the member's first rank there; what ends it comes back."""
+    """Starts sampling the node if this is the member's first rank there; returns the function that stops it."""
     period_s = record.config.measure.usage_seconds
     if period_s == 0 or rank.rank_of_node != 0:
         return lambda: None
     node = record.job.nodes.index(rank.node)
-    peers = [peer for peer in record.job.ranks if peer.node == rank.node]
-    ranks = [peer.rank for peer in peers]
-    sampler = UsageSampler(attempt.usage(node), lambda: watched_of(peers, attempt), period_s, rank.node, ranks)
+    ranks = [each for each in record.job.ranks if each.node == rank.node]
+    numbers = [each.rank for each in ranks]
+    sampler = UsageSampler(attempt.usage(node), lambda: watched_of(ranks, attempt), period_s, rank.node, numbers)
     sampler.start()
     return sampler.stop
 
 
-def watched_of(peers: list[Rank], attempt: AttemptFolder) -> Watched:
-    """Cores, processes and accelerators of a node's ranks: as reported, since a scheduler may have chosen others."""
+def watched_of(ranks: list[Rank], attempt: AttemptFolder) -> Watched:
+    """Cores, processes and accelerators of a node's ranks, as logged: a scheduler may override the plan."""
     cores: set[int] = set()
     pids, accelerators = [], []
-    for peer in peers:
-        started = first_of(RankStarted, read_events(attempt.rank_events(peer.rank))[0])
+    for rank in ranks:
+        started = first_of(RankStarted, read_events(attempt.rank_events(rank.rank))[0])
         if started is None:
-            cores |= set(peer.cores)
+            cores |= set(rank.cores)
             continue
         cores |= set(parse_cores(started.affinity.cores_allowed))
         if started.pid is not None:

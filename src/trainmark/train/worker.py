@@ -1,4 +1,4 @@
-"""The rank process: sets itself up, trains its share of one member, and ends in a way the launcher can explain."""
+"""The rank process: sets itself up, trains its part of one member, and exits with a code the launcher can explain."""
 
 import argparse
 import faulthandler
@@ -20,7 +20,7 @@ from trainmark.spec.job_record import read_job_record
 from trainmark.train.end_request import EndRequest
 from trainmark.train.event_log import EventLog
 from trainmark.train.out_of_memory import explain_out_of_memory
-from trainmark.train.place import find_own_rank, take_place
+from trainmark.train.placement import bind_rank, find_rank
 
 
 class StoppedError(BaseException):
@@ -28,28 +28,28 @@ class StoppedError(BaseException):
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Runs one rank; the exit code says how it ended."""
+    """Runs one rank; the exit code states the outcome."""
     arguments = _parse(argv)
     if arguments.supervised_by is not None:
-        # Orphans would go on using cores that the next measurement believes to be free.
+        # An orphan would keep using cores that the next measurement takes for free.
         exit_with_parent(arguments.supervised_by, signal.SIGKILL)
     if arguments.end_with_input:
         exit_with_stdin()
-    faulthandler.register(signal.SIGUSR1)  # where does it hang? The stacks of all threads go to the rank's log
+    faulthandler.register(signal.SIGUSR1)  # for hangs: writes the stacks of all threads to the rank's log
     signal.signal(signal.SIGTERM, _on_sigterm)
     request = EndRequest()
-    signal.signal(signal.SIGUSR2, request.note)
+    signal.signal(signal.SIGUSR2, request.on_signal)
     log: EventLog | None = None
-    mark: Path | None = None
+    failure_mark: Path | None = None
     try:
         record = read_when_visible(lambda: read_job_record(arguments.job), arguments.job.parent)
         attempt = record.folder.attempt(record.job.member, arguments.attempt)
-        mark = attempt.failed if arguments.rank == "mpi" else None
-        rank = find_own_rank(arguments.rank, record.job.ranks, os.environ)
+        failure_mark = attempt.failed if arguments.rank == "mpi" else None
+        rank = find_rank(arguments.rank, record.job.ranks, os.environ)
         if arguments.own_log:
-            print_into(attempt.rank_log(rank.rank))
+            redirect_output(attempt.rank_log(rank.rank))
         log = EventLog(attempt.rank_events(rank.rank))
-        rank = take_place(rank, record, told_by=arguments.rank)  # before torch is imported: threads inherit the cores
+        rank = bind_rank(rank, record, assigned_by=arguments.rank)  # before torch is imported: threads inherit it
         if arguments.rank == "mpi":
             exit_after_parent()
         avoid_broken_amx()
@@ -60,8 +60,8 @@ def main(argv: list[str] | None = None) -> None:
         context = RankContext(record, rank, attempt, log)
         train_member(context, arguments.attempt, request, waits_for_start=arguments.wait_for_start)
         log.write(Finished())
-    except BaseException as error:  # noqa: BLE001  whatever ends a rank must reach the record
-        _end(error, log, mark)
+    except BaseException as error:  # noqa: BLE001  every failure must be recorded
+        _end(error, log, failure_mark)
 
 
 def _parse(argv: list[str] | None) -> argparse.Namespace:
@@ -70,18 +70,18 @@ def _parse(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--rank",
         required=True,
-        help="which rank of the member this process is: a number, or the program that assigns it: slurm, mpi",
+        help="the rank of this process in its member: a number, or the program that assigns it: slurm, mpi",
     )
-    parser.add_argument("--attempt", type=int, required=True, help="which try at the member this is, from 1")
-    parser.add_argument("--wait-for-start", action="store_true", help="wait until the launcher names the moment")
+    parser.add_argument("--attempt", type=int, required=True, help="number of the attempt at this member, from 1")
+    parser.add_argument("--wait-for-start", action="store_true", help="wait at the start barrier")
     parser.add_argument("--own-log", action="store_true", help="print into the attempt's rank-R.log")
-    parser.add_argument("--supervised-by", type=int, metavar="PID", help="end when this launcher dies")
-    parser.add_argument("--end-with-input", action="store_true", help="end when standard input is closed")
+    parser.add_argument("--supervised-by", type=int, metavar="PID", help="exit when this launcher dies")
+    parser.add_argument("--end-with-input", action="store_true", help="exit when standard input is closed")
     return parser.parse_args(argv)
 
 
-def print_into(path: Path) -> None:
-    """From now on all that this process prints, libraries in C included, stands in the file."""
+def redirect_output(path: Path) -> None:
+    """Redirects stdout and stderr of this process, including those of C libraries, to the file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     sys.stdout.flush()
     sys.stderr.flush()
@@ -92,25 +92,25 @@ def print_into(path: Path) -> None:
 
 
 def _on_sigterm(signum: int, frame: FrameType | None) -> None:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once is enough: a second one would cut the ending short
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one would interrupt the shutdown
     raise StoppedError
 
 
-def _end(error: BaseException, log: EventLog | None, mark: Path | None) -> None:
-    """Leaves the error in the events and the log, and ends at once: cleaning up a broken process group can hang."""
+def _end(error: BaseException, log: EventLog | None, failure_mark: Path | None) -> None:
+    """Records the error in events and log, and exits at once: destroying a broken process group can hang."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     code = _exit_code(error)
     text = "".join(traceback.format_exception(error))
     message = "stopped by SIGTERM" if code == STOPPED else _one_line(error)
-    if mark is not None:
+    if failure_mark is not None:
         with suppress(OSError):
-            mark.touch()
+            failure_mark.touch()
     try:
         sys.stderr.write(f"trainmark: {message}\n" if isinstance(error, TrainmarkError) else text)
         if log is not None:
             log.write(Failed(error=message, type=type(error).__name__, traceback=text))
         sys.stderr.flush()
-    except OSError:  # the disk is full or gone; the exit code still says so
+    except OSError:  # disk full or unreachable: the exit code remains
         pass
     os._exit(code)
 
@@ -118,15 +118,15 @@ def _end(error: BaseException, log: EventLog | None, mark: Path | None) -> None:
 def _exit_code(error: BaseException) -> int:
     if isinstance(error, StoppedError):
         return STOPPED
-    # A StorageError says itself which storage is full, and that need not be where the run is stored.
+    # A StorageError names the full storage itself, which need not be that of the run.
     return DISK_FULL if is_disk_full(error) and not isinstance(error, StorageError) else FAILED
 
 
 def _one_line(error: BaseException) -> str:
-    if lack := explain_out_of_memory(error):
-        return lack
-    words = str(error).strip().split("\n")[0]
-    return words if isinstance(error, TrainmarkError) else f"{type(error).__name__}: {words}"
+    if explained := explain_out_of_memory(error):
+        return explained
+    line = str(error).strip().split("\n")[0]
+    return line if isinstance(error, TrainmarkError) else f"{type(error).__name__}: {line}"
 
 
 if __name__ == "__main__":

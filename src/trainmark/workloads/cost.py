@@ -1,4 +1,4 @@
-"""What training a model costs, as a table of counted figures: so that a plan can be estimated without torch."""
+"""The cost of training each model, as a table: plans are estimated without torch."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -20,8 +20,8 @@ class Cost(NamedTuple):
         return self._replace(gflop=self.gflop * area, activation_bytes=round(self.activation_bytes * area))
 
 
-# Counted by `trainmark flops`, with the settings and the input shape that a model has by default. A detector's is that
-# of its dense part and of the regions that it samples. tests/conformance/test_models.py counts them again.
+# Counted by `trainmark flops`, with a model's default settings and input shape; for a detector, its dense part and the
+# regions that it samples. tests/conformance/test_models.py verifies them.
 COSTS = {
     "alexnet": Cost(4.145, 61_100_840, 3_704_320),
     "densenet121": Cost(16.77, 7_978_856, 130_528_640),
@@ -40,16 +40,16 @@ COSTS = {
     "wide-resnet50-2": Cost(68.15, 68_883_240, 112_338_176),
 }
 
-# The one workload whose model is not the default one: on images of 64 × 96.
+# The one workload with other model settings: on images of 64 × 96.
 SMALL_DETECTOR = Cost(0.4267, 942_152, 1_265_984)
 SMALL_DETECTOR_SIDES = (64, 96)
 
-# Settings that change the cost of a few weights at the model's ends only.
+# Settings that affect only the first or last layer.
 MINOR = ("num_classes", "channels")
 
 
 def cost_of(model: str, settings: Mapping[str, Any], shape: Sequence[int] | None) -> Cost | None:
-    """The cost of a model on images of `shape`; None where its settings are not those that were counted."""
+    """The cost of a model on images of `shape`; None if its settings are not in the table."""
     if model not in COSTS or shape is None or len(shape) != 3:
         return None
     chosen = _differing(model, settings)
@@ -63,6 +63,6 @@ def cost_of(model: str, settings: Mapping[str, Any], shape: Sequence[int] | None
 
 
 def _differing(model: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings that are not the model's defaults, but for those that hardly change its cost."""
+    """The settings that are not the model's defaults, except those that hardly affect its cost."""
     defaults = find_card(model).settings
     return {key: value for key, value in settings.items() if key not in MINOR and value != defaults.get(key)}

@@ -1,6 +1,6 @@
-"""Torch without its compiler, which torch loads (about 0.7 s) only to say that a function is not to be compiled.
+"""Torch without its compiler, which torch loads (about 0.7 s) only to mark functions as not compiled.
 
-For counting FLOPs alone: ranks measure torch as it is.
+Only for counting FLOPs: ranks run unmodified torch.
 """
 
 import importlib
@@ -13,12 +13,12 @@ COMPILER = "torch._dynamo"
 
 
 def skip_compiler() -> None:
-    """Torch does not load its compiler in this process until something is compiled; no-op if it is loaded."""
-    sys.modules.setdefault(COMPILER, _NotNeededYet(COMPILER))
+    """Defers loading the compiler until something is compiled; no-op if it is loaded."""
+    sys.modules.setdefault(COMPILER, _DeferredCompiler(COMPILER))
 
 
-class _NotNeededYet(ModuleType):
-    """What eager code calls of the compiler; anything else loads the compiler in its place."""
+class _DeferredCompiler(ModuleType):
+    """The functions that eager code calls; any other attribute loads the real compiler."""
 
     @staticmethod
     def disable(function: Callable[..., Any], *_: Any, **__: Any) -> Callable[..., Any]:

@@ -1,4 +1,4 @@
-"""A workload's size, and a model's card, by name."""
+"""Lookup of workload sizes and model cards by name."""
 
 from trainmark.spec.errors import ConfigError, UnknownNameError
 from trainmark.spec.model_card import ModelCard
@@ -19,7 +19,7 @@ def find_card(model: str) -> ModelCard:
 
 
 def find_size(workload: str, size: str) -> WorkloadSize:
-    """The workload in that size, or an error that names the sizes there are."""
+    """The workload in this size; raises UnknownNameError with the known sizes."""
     if workload not in WORKLOADS and (model := workload if workload in MODELS else newest_version(workload, MODELS)):
         raise UnknownNameError(
             f"'{workload}' is a model, not a workload. Choose --set model={model}; workloads: {', '.join(WORKLOADS)}."

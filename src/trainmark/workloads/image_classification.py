@@ -24,7 +24,7 @@ TINY = WorkloadSize(
         "schedule": "polynomial",
         "warmup_epochs": 1,
         "decay_power": 1.0,
-        "torch": {"compiler": "none"},  # compiling takes longer than this whole training
+        "torch": {"compiler": "none"},  # compilation takes longer than this training
     },
 )
 
@@ -53,7 +53,7 @@ FULL = WorkloadSize(
     },
 )
 
-# PyTorch on CPUs: 128 images a rank, the rate grows with the ranks; no published target, so these are ours.
+# PyTorch on CPUs: 128 images per rank, rate scaled with ranks; no published target, so these are ours.
 CIFAR10 = WorkloadSize(
     model="resnet34",
     dataset="cifar10",

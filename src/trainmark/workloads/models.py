@@ -1,4 +1,4 @@
-"""The cards of all models, side by side; tests/conformance/test_models.py holds each against the model itself."""
+"""The cards of all models; tests/conformance/test_models.py checks each against the model itself."""
 
 from trainmark.spec.model_card import ModelCard
 
@@ -171,7 +171,7 @@ FASTER_RCNN = ModelCard(
         "detection_overlap": 0.5,
     },
     allowed={"depth": (10, 18, 34, 50, 101)},
-    has_fixed_shapes=False,  # how many regions there are depends on the data
+    has_fixed_shapes=False,  # the number of regions depends on the data
     strided_1x1_input="width",
     builders={"torch": f"{TORCH}.faster_rcnn:faster_rcnn"},
 )

@@ -1,1 +1,1 @@
-"""A small climate: weather on a latitude–longitude grid, its extreme events, and the files that hold years of it."""
+"""Simulated weather on a latitude–longitude grid, its extreme events, and files of years of it."""

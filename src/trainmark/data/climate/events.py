@@ -1,4 +1,4 @@
-"""The events of a simulated year: how each begins, lives and ends, never on top of one another."""
+"""The events of a simulated year: birth, life and decay, without overlap."""
 
 import math
 from collections.abc import Callable
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trainmark.data.climate.grid import MOST_BOXES, PADDING, Array, Box, Grid
+from trainmark.data.climate.grid import MAX_BOXES, PADDING, Array, Box, Grid
 from trainmark.data.climate.rivers import River
 from trainmark.data.climate.storms import Life, Storm
 
@@ -14,14 +14,14 @@ Event = Storm | River
 Random = np.random.Generator
 
 DEG_PER_DAY = 0.777  # of arc at 1 m/s: 86.4 km a day, 111.2 km a degree
-# A coarse grid has larger events, so that a detector can still find them.
+# On a coarse grid events are larger, so that a detector can find them.
 FEWEST_PIXELS_STORM = 4.0  # of a storm's radius
 FEWEST_PIXELS_RIVER = 1.3  # of a river's half width
 
 
 @dataclass(frozen=True)
 class Kind:
-    """How often a kind of event occurs, how long it lives, and how one begins."""
+    """Frequency, lifetime and birth of one kind of event."""
 
     share: float  # of all events at a time
     shortest_days: float
@@ -101,8 +101,8 @@ KINDS = (
 )
 
 
-MOST_OVERLAP = 0.1  # share of the smaller of two boxes that the other may cover
-MOST_TRIES = 8  # to find an event a free place; a year that is too full has fewer
+MAX_OVERLAP = 0.1  # share of the smaller of two boxes that the other may cover
+MAX_TRIES = 8  # to place an event; a crowded year has fewer
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class Calendar:
         return step * self.step_hours / 24
 
     def steps(self, life: Life) -> range:
-        """The steps at which something lives."""
+        """The steps during a lifetime."""
         per_day = 24 / self.step_hours
         first = math.floor(life.birth_day * per_day) + 1
         end = math.ceil((life.birth_day + life.num_days) * per_day)
@@ -132,15 +132,15 @@ class Cast:
         self._boxes: list[list[tuple[Box, int | None]]] = [[] for _ in range(calendar.num_steps)]
         self._present: list[list[Event]] = [[] for _ in range(calendar.num_steps)]
         for kind, life in _lives(calendar, events_per_sample, random):
-            any(self._admit(kind.begin(life, grid, random)) for _ in range(MOST_TRIES))
+            any(self._admit(kind.begin(life, grid, random)) for _ in range(MAX_TRIES))
 
     def present(self, step: int) -> list[Event]:
-        """The events at a step, those too faint for a box as well."""
+        """The events at a step, including those too faint for a box."""
         return self._present[step]
 
     def boxes(self) -> Array:
-        """The boxes of all steps, steps × 15 × 5, rows that are not needed −1 throughout."""
-        boxes = np.full((self._calendar.num_steps, MOST_BOXES, 5), PADDING, np.float32)
+        """The boxes of all steps, steps × 15 × 5, unused rows −1."""
+        boxes = np.full((self._calendar.num_steps, MAX_BOXES, 5), PADDING, np.float32)
         for step, all_boxes in enumerate(self._boxes):
             seen = [(*box, category) for box, category in all_boxes if category is not None]
             for row, values in enumerate(seen):
@@ -148,12 +148,12 @@ class Cast:
         return boxes
 
     def _admit(self, event: Event) -> bool:
-        """Whether the event found its place: none of another event, and no full sample, at any step of its life."""
+        """Whether the event was placed: no overlap with another one and no full sample during its lifetime."""
         steps = self._calendar.steps(event.life)
         boxes = [event.box(self._calendar.day(step), self._grid) for step in steps]
         for step, box in zip(steps, boxes, strict=True):
             others = self._boxes[step]
-            if len(others) == MOST_BOXES or any(_overlap(box, other) > MOST_OVERLAP for other, _ in others):
+            if len(others) == MAX_BOXES or any(_overlap(box, other) > MAX_OVERLAP for other, _ in others):
                 return False
         for step, box in zip(steps, boxes, strict=True):
             self._present[step].append(event)
@@ -175,7 +175,7 @@ def _lives(calendar: Calendar, events_per_sample: float, random: np.random.Gener
 
 
 def _overlap(one: Box, other: Box) -> float:
-    """Area that two boxes share, of the smaller one's."""
+    """The shared area of two boxes, as a fraction of the smaller one."""
     height = min(one[2], other[2]) - max(one[0], other[0])
     width = min(one[3], other[3]) - max(one[1], other[1])
     if height <= 0 or width <= 0:

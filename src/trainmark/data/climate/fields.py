@@ -11,13 +11,13 @@ NUM_WAVES = 48
 
 
 class Waves:
-    """Waves of random direction, phase and speed, with so many crests round the globe: mean 0, standard deviation 1.
+    """Waves of random direction, phase and speed, with a range of crests round the globe: mean 0, standard deviation 1.
 
     cos(x + y) = cos x · cos y − sin x · sin y makes their sum one product of two thin matrices.
     """
 
-    def __init__(self, random: np.random.Generator, grid: Grid, fewest_crests: int, most_crests: int) -> None:
-        crests = random.uniform(fewest_crests, most_crests, NUM_WAVES)
+    def __init__(self, random: np.random.Generator, grid: Grid, fewest_crests: int, max_crests: int) -> None:
+        crests = random.uniform(fewest_crests, max_crests, NUM_WAVES)
         direction = random.uniform(-np.pi / 2, np.pi / 2, NUM_WAVES)
         self._zonal = np.round(crests * np.cos(direction))  # whole, so that the last column meets the first
         meridional = crests * np.sin(direction)
@@ -38,7 +38,7 @@ class Waves:
         return field
 
     def slopes(self, day: float) -> tuple[Array, Array]:
-        """How the field rises eastwards and northwards, per radian."""
+        """The gradient of the field eastwards and northwards, per radian."""
         along, along_slope = self._along(day)
         return self._across @ along_slope, self._across_slope @ along
 
@@ -54,7 +54,7 @@ class Waves:
 PLANETARY_CRESTS = (1, 8)
 EDDY_CRESTS = (8, 20)  # about as wide as storms on a coarse grid, and easily mistaken for weak ones
 
-SCALE_HEIGHT_M = 8000.0  # pressure falls by e over so many metres
+SCALE_HEIGHT_M = 8000.0  # pressure falls by a factor of e over this height
 # Geostrophic wind at 45° for 1 Pa per radian: 1 / (1.2 kg/m³ · 1e-4 /s · 6.371e6 m).
 WIND_OF_SLOPE = 1.31e-3
 SHOWERS_M_S = 2e-7  # of rain for a share of moisture of 1, at 1 kg/m² of water
@@ -92,7 +92,7 @@ class Band:
         self._turning: Array = np.tanh(grid.latitudes / np.float32(10))[:, None]
 
     def pressure_pa(self, day: float) -> Array:
-        """What they add to the pressure."""
+        """The pressure anomaly."""
         return self._unrest.pressure_pa * self._pressure.at(day)
 
     def wind_m_s(self, day: float) -> tuple[Array, Array]:
@@ -102,20 +102,20 @@ class Band:
         return -strength * north, strength * east
 
     def temperature_k(self, day: float) -> Array:
-        """What they add to the temperature near the ground."""
+        """The near-surface temperature anomaly."""
         return self._unrest.temperature_k * self._temperature.at(day)
 
     def moisture_share(self, day: float) -> Array:
-        """What they add to the moisture, as a share of it."""
+        """The relative moisture anomaly."""
         return self._unrest.moisture_share * self._moisture.at(day)
 
     def height_m(self, day: float) -> Array:
-        """What they add to the height of the 200 mbar surface."""
+        """The anomaly of the 200 mbar height."""
         return self._unrest.height_m * self._aloft.at(day)
 
 
 class Background:
-    """The weather between the events. Its geography has a seed of its own, so that all years share it."""
+    """The weather between the events. Its geography has a separate seed, so that all years share it."""
 
     def __init__(
         self, grid: Grid, random: np.random.Generator, geography: np.random.Generator, eddy_strength: float

@@ -45,7 +45,7 @@ CLASSES = ("tropical depression", "tropical cyclone", "extratropical cyclone", "
 TROPICAL_DEPRESSION, TROPICAL_CYCLONE, EXTRATROPICAL_CYCLONE, ATMOSPHERIC_RIVER = range(4)
 
 BOX_COLUMNS = ("ymin", "xmin", "ymax", "xmax", "class")
-MOST_BOXES = 15  # of one sample; rows that are not needed are −1 throughout
+MAX_BOXES = 15  # per sample; unused rows are −1
 PADDING = -1
 
 
@@ -63,13 +63,13 @@ class Window:
     north: Array
 
     def add(self, field: Array, change: NDArray[np.floating[Any]]) -> None:
-        """`field`, in place, has `change` added inside the window."""
+        """Adds `change` to `field` in place, inside the window."""
         field[self.rows, self.columns] += change
 
 
 @dataclass(frozen=True)
 class Grid:
-    """So many rows from pole to pole and columns around the globe; the last column has the first as its neighbour."""
+    """Rows from pole to pole and columns around the globe, periodic in longitude."""
 
     height: int
     width: int
@@ -95,7 +95,7 @@ class Grid:
         return ((np.arange(self.width) + 0.5) * self.degrees_per_column).astype(np.float32)
 
     def no_smaller_than(self, size_deg: float, pixels: float) -> float:
-        """A size in degrees that is nature's on a fine grid and no less than `pixels` on a coarse one."""
+        """A size in degrees: the natural one, but at least `pixels` on a coarse grid."""
         return math.hypot(size_deg, pixels * max(self.degrees_per_row, self.degrees_per_column))
 
     def window(self, latitude: float, longitude: float, radius_deg: float) -> Window:
@@ -113,7 +113,7 @@ class Grid:
         )
 
     def box(self, south: float, north: float, west: float, east: float) -> Box:
-        """The pixels that hold a region; what is beyond the edge of the image is cut off, never its middle."""
+        """The pixels that hold a region; clipped at the edges of the image, but never its centre."""
         turns = 360 * math.floor((west + east) / 2 / 360)
         ymin = max(0, math.floor((south + 90) / self.degrees_per_row))
         ymax = min(self.height, math.ceil((north + 90) / self.degrees_per_row))

@@ -47,7 +47,7 @@ class River:
         )
 
     def draw(self, image: Array, day: float, grid: Grid) -> None:
-        """`image`, in place, has the river in it."""
+        """Adds the river to `image` in place."""
         share = (grid.latitudes.astype(np.float64) - self.foot_latitude) / self.reach_deg
         beyond_deg = (share - share.clip(0, 1)) * self.reach_deg
         (near,) = np.nonzero(np.abs(beyond_deg) < 2.5 * self.half_width_deg)

@@ -1,4 +1,4 @@
-"""Storm: a vortex that is born, drifts, deepens and fades, tropical (warm core) or not; the life of an event."""
+"""Storm: a vortex that forms, drifts, deepens and decays, tropical (warm core) or not; lifetime of an event."""
 
 import math
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ class Life:
 NAMED_STORM_M_S = 17.5  # 34 knots: from this wind on a tropical depression is a tropical storm
 FAINT_TROPICAL_M_S = 8.0
 FAINT_EXTRATROPICAL_SHARE = 0.35  # of its peak, below which no box is drawn
-WINDOW_RADII = 2.2  # beyond, a storm changes nothing that can be seen
+WINDOW_RADII = 2.2  # beyond, a storm has no visible effect
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Storm:
         return grid.box(latitude - radius, latitude + radius, longitude - sideways, longitude + sideways)
 
     def draw(self, image: Array, day: float, grid: Grid) -> None:
-        """`image`, in place, has the storm in it."""
+        """Adds the storm to `image` in place."""
         latitude, longitude = self.middle(day)
         radius, wind_m_s = self.radius_now_deg(day), self.wind_m_s(day)
         window = grid.window(latitude, longitude, WINDOW_RADII * radius)
@@ -104,7 +104,7 @@ class Storm:
 
 
 def depth_of_wind_pa(wind_m_s: float) -> float:
-    """How far pressure falls in the middle of a vortex with such wind."""
+    """The central pressure drop of a vortex with this wind."""
     # Atkinson and Holliday (1977): knots = 6.7 · (1010 − pressure in hPa)^0.644. One knot is 0.5144 m/s.
     return float(100 * (wind_m_s / 0.5144 / 6.7) ** (1 / 0.644))
 

@@ -9,7 +9,7 @@ from trainmark.data.climate.events import Calendar, Cast
 from trainmark.data.climate.fields import Background
 from trainmark.data.climate.grid import AT, CHANNELS, NUM_CHANNELS, Array, Grid
 
-GEOGRAPHY, WAVES, EVENTS, NOISE = range(4)  # what a random stream is for
+GEOGRAPHY, WAVES, EVENTS, NOISE = range(4)  # random streams
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Year:
 
     climate: Climate
     name: str
-    number: tuple[int, int]  # the split's and the year's own: the seed of all that differs between years
+    number: tuple[int, int]  # split and year: the seed of all that differs between years
     num_steps: int
 
     @property
@@ -44,7 +44,7 @@ class Year:
         return self._cast.boxes()
 
     def image(self, step: int) -> Array:
-        """The weather of a step, channels × height × width; any step can be made on its own."""
+        """The weather of a step, channels × height × width; any step can be computed independently."""
         day = self._calendar.day(step)
         image = self._background.image(day)
         for event in self._cast.present(step):

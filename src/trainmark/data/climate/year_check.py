@@ -1,4 +1,4 @@
-"""What is wrong with the files of years: every problem of every file in one pass, whatever state they are in."""
+"""Checks of year files: all problems of all files in one pass."""
 
 import heapq
 from collections.abc import Iterator
@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from trainmark.data.climate.grid import BOX_COLUMNS, CHANNELS, CLASSES, MOST_BOXES, NUM_CHANNELS, PADDING, Array
+from trainmark.data.climate.grid import BOX_COLUMNS, CHANNELS, CLASSES, MAX_BOXES, NUM_CHANNELS, PADDING, Array
 from trainmark.data.climate.year_file import DAMAGE, one_line
-from trainmark.data.split import Problem, place_in_file
+from trainmark.data.split import Problem, position_in_file
 from trainmark.spec.units import counted, show_shape
 
 
 def problems_of_files(files: list[Path]) -> Iterator[Problem]:
-    """The problems of each file, and files whose images have another size than those of the first one that has any."""
+    """Yields the problems of each file, and files whose image size differs from that of earlier ones."""
     import h5py
 
     first_size: tuple[int, ...] | None = None
@@ -47,11 +47,11 @@ def _problems_of_file(file: Any, path: Path) -> Iterator[Problem]:
         yield from (Problem(str(path), None, what) for what in wrong_form)
         if not wrong_form:
             of_samples.append(_problems_of_boxes(boxes, path, _size(file)))
-    yield from heapq.merge(*of_samples, key=place_in_file)
+    yield from heapq.merge(*of_samples, key=position_in_file)
 
 
 def _dataset(file: Any, name: str) -> Any:
-    """A dataset of the file; None where there is none, or a group, or one whose header is damaged."""
+    """A dataset of the file; None if missing, a group, or its header is damaged."""
     try:
         found = file[name]
         return found if hasattr(found, "dtype") else None
@@ -75,8 +75,8 @@ def _wrong_form_of_images(images: Any) -> Iterator[str]:
 
 
 def _wrong_form_of_boxes(boxes: Any, shape_of_images: tuple[int, ...] | None) -> Iterator[str]:
-    if len(boxes.shape) != 3 or boxes.shape[1:] != (MOST_BOXES, len(BOX_COLUMNS)):
-        yield f"its boxes are {show_shape(boxes.shape)}, not steps × {MOST_BOXES} × {len(BOX_COLUMNS)}"
+    if len(boxes.shape) != 3 or boxes.shape[1:] != (MAX_BOXES, len(BOX_COLUMNS)):
+        yield f"its boxes are {show_shape(boxes.shape)}, not steps × {MAX_BOXES} × {len(BOX_COLUMNS)}"
     elif shape_of_images and boxes.shape[0] != shape_of_images[0]:
         yield f"it has boxes for {counted(boxes.shape[0], 'sample')}, but {counted(shape_of_images[0], 'image')}"
     if boxes.dtype.kind not in "iuf":
@@ -84,7 +84,7 @@ def _wrong_form_of_boxes(boxes: Any, shape_of_images: tuple[int, ...] | None) ->
 
 
 def _problems_of_images(images: Any, path: Path) -> Iterator[Problem]:
-    """Samples that cannot be read, or hold values that are no numbers."""
+    """Yields samples that cannot be read or have non-finite values."""
     if images.dtype.kind not in "iuf" or len(images.shape) != 4:
         return
     for index in range(images.shape[0]):

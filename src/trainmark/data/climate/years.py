@@ -14,14 +14,16 @@ from trainmark.data.climate.year_file import YearFile
 from trainmark.data.split import Raw, SplitName
 from trainmark.spec.errors import DataError
 
-MAKE_THEM = "`trainmark data make extreme-weather` makes some; the real ones: https://extremeweatherdataset.github.io"
+MAKE_THEM = (
+    "`trainmark data make extreme-weather` generates some; the real ones: https://extremeweatherdataset.github.io"
+)
 
 
 def files_of_split(folder: Path, split: SplitName, eval_files: Sequence[str] = ()) -> list[Path]:
-    """The files of a split, by name.
+    """The files of a split, sorted by name.
 
-    DIR/train/*.h5 and DIR/eval/*.h5, where DIR has these folders. Otherwise the files in DIR itself, one a year:
-    `eval_files` names those held out; without it the last is.
+    DIR/train/*.h5 and DIR/eval/*.h5 if these folders exist. Otherwise the files in DIR itself, one per year, of which
+    `eval_files`, by default the last one, are held out.
     """
     if not folder.is_dir():
         raise DataError(f"There is no folder {folder}. Set data.path to one with ExtremeWeather files; {MAKE_THEM}.")
@@ -53,13 +55,13 @@ def _share_out(folder: Path, split: SplitName, eval_files: Sequence[str]) -> lis
 
 
 def _h5_files(folder: Path) -> list[Path]:
-    """Files whose name starts with a dot are still being written."""
+    """Lists *.h5 files, without unfinished ones, whose names start with a dot."""
     return sorted(file for file in folder.glob("*.h5") if not file.name.startswith("."))
 
 
-MOST_SAMPLES = 64
+MAX_SAMPLES = 64
 FEWEST_SAMPLES = 8
-MOST_VALUES = 2**26  # 256 MiB of float32: at 16 × 768 × 1152 the fewest samples are more than enough
+MAX_VALUES = 2**26  # 256 MiB of float32: at 16 × 768 × 1152 the fewest samples are more than enough
 
 
 @dataclass(frozen=True)
@@ -71,8 +73,8 @@ class ChannelStatistics:
 
 
 def chosen_samples(num_samples: int, values_per_sample: int) -> list[int]:
-    """Which samples are read: evenly spread, the same ones for every process."""
-    wanted = min(MOST_SAMPLES, max(FEWEST_SAMPLES, MOST_VALUES // values_per_sample), num_samples)
+    """The samples for statistics: evenly spaced, the same in every process."""
+    wanted = min(MAX_SAMPLES, max(FEWEST_SAMPLES, MAX_VALUES // values_per_sample), num_samples)
     return [place * num_samples // wanted for place in range(wanted)]
 
 
@@ -86,7 +88,7 @@ def channel_statistics(read: Callable[[int], NDArray[np.float32]], samples: list
         squares.append(image.var((1, 2), dtype=np.float64) + means[-1] ** 2)
     offset = np.mean(means, axis=0)
     variance = np.maximum(np.mean(squares, axis=0) - offset**2, 0)
-    # Far below the digits that float32 keeps of the mean, what varies is rounding.
+    # A variation below the resolution of float32 at the mean is rounding noise.
     scale = np.where(variance > (1e-7 * offset) ** 2, np.sqrt(variance), 1)
     return ChannelStatistics(offset.astype(np.float32), scale.astype(np.float32))
 
@@ -111,7 +113,7 @@ class Years:
         return int(self._ends[-1])
 
     def size_bytes(self, index: int) -> int:
-        """The size of a sample's values; all are alike."""
+        """The size of a sample's values; all are equal."""
         return self._reference.image_bytes
 
     def raw(self, index: int) -> memoryview:
@@ -120,7 +122,7 @@ class Years:
         return file.raw(step)
 
     def decode(self, raw: Raw, index: int, augmentation: str, seed: int) -> Array:
-        """The sample of those bytes, channels × height × width; there is no augmentation of weather."""
+        """Decodes a sample, channels × height × width; weather has no augmentation."""
         assert augmentation == "none", augmentation
         file, step = self._place(index)
         return file.decode(raw, step)

@@ -1,1 +1,1 @@
-"""The datasets; each module reads, or makes from a seed, one of them. Named in spec/registries.py."""
+"""The datasets, read from files or generated from a seed. Registered in spec/registries.py."""

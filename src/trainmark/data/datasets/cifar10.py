@@ -9,7 +9,7 @@ from pydantic import Field
 
 from trainmark.data.datasets.shapes import Shapes, ShapesSettings
 from trainmark.data.images.files import HOW_TO_FIND_ALL, reason_of
-from trainmark.data.split import MOST_SAMPLES, Problem, Split, SplitName
+from trainmark.data.split import MAX_SAMPLES, Problem, Split, SplitName
 from trainmark.spec.config import StrictSection
 from trainmark.spec.errors import ConfigError, DataError
 from trainmark.spec.units import counted
@@ -23,22 +23,22 @@ FILES: dict[SplitName, tuple[str, ...]] = {
 NAMES_FILE = "batches.meta.txt"
 NAMES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 
-# Of the 50,000 training images, red, green and blue, as values of 0 … 255.
+# Of the 50,000 training images: red, green and blue, from 0 to 255.
 MEAN = np.array([125.307, 122.950, 113.865], np.float32)
 DEVIATION = np.array([62.993, 62.089, 66.705], np.float32)
 
 
 class Cifar10Settings(StrictSection):
-    """Where the files lie; the rest is for images that are made."""
+    """The location of the files; the rest is for generated images."""
 
-    path: str | None = Field(None, description="folder that holds data_batch_1.bin …; default: images are made")
-    num_train: int = Field(5000, ge=5, le=MOST_SAMPLES, description="training images that are made")
-    num_eval: int = Field(1000, ge=1, le=MOST_SAMPLES, description="held-out images that are made")
-    seed: int = Field(1, ge=0, description="seed of the images that are made")
+    path: str | None = Field(None, description="folder that holds data_batch_1.bin …; default: images are generated")
+    num_train: int = Field(5000, ge=5, le=MAX_SAMPLES, description="generated training images")
+    num_eval: int = Field(1000, ge=1, le=MAX_SAMPLES, description="generated held-out images")
+    seed: int = Field(1, ge=0, description="seed of the generated images")
 
 
 class Cifar10:
-    """CIFAR-10 in its binary version: ten kinds of things on 32 × 32 colour images, in six files."""
+    """CIFAR-10 in its binary version: ten classes of objects on 32 × 32 colour images, in six files."""
 
     Settings = Cifar10Settings
     augmentations = ("none", "flip-shift")
@@ -49,14 +49,14 @@ class Cifar10:
         self.settings = settings
 
     def num_samples(self, split: SplitName) -> int:
-        """How many images a split has, or will have once it is made; files are measured, not read."""
+        """How many images a split has, or will have once generated; files are not read, only their sizes."""
         if self.settings.path is None:
             return self.settings.num_train if split == "train" else self.settings.num_eval
         return sum(self._num_records(name) for name in FILES[split])
 
     @property
     def made_bytes(self) -> int:
-        """What `make` writes."""
+        """The bytes that `make` writes."""
         return (self.settings.num_train + self.settings.num_eval) * RECORD_BYTES
 
     def load(self, split: SplitName) -> Split:
@@ -80,9 +80,9 @@ class Cifar10:
                 progress(made, num_train + num_eval)
 
     def check(self) -> Iterator[Problem]:
-        """Everything that is wrong with the files: missing, of a wrong length, or with labels that no class has."""
+        """Yields all problems of the files: missing, of a wrong length, or with invalid labels."""
         if not (self._root / NAMES_FILE).exists():
-            yield Problem(str(self._root / NAMES_FILE), None, "missing: it holds the names of the classes")
+            yield Problem(str(self._root / NAMES_FILE), None, "missing: it has the class names")
         for names in FILES.values():
             counts = {}
             for name in names:
@@ -90,7 +90,7 @@ class Cifar10:
                 yield from problems
             for name, count in counts.items():
                 if 0 < count < max(counts.values()) - 1:
-                    what = f"holds {counted(count, 'record')}, but another training file {max(counts.values()):,}"
+                    what = f"has {counted(count, 'record')}, but another training file {max(counts.values()):,}"
                     yield Problem(str(self._root / name), None, what)
 
     def _check_file(self, path: Path) -> tuple[list[Problem], int]:
@@ -135,7 +135,7 @@ class Cifar10:
 def _length_fault(size: int) -> str | None:
     if size == 0:
         return "is empty"
-    return f"has {size:,} bytes, no multiple of {RECORD_BYTES:,}" if size % RECORD_BYTES else None
+    return f"has {size:,} bytes, not a multiple of {RECORD_BYTES:,}" if size % RECORD_BYTES else None
 
 
 def _label_fault(label: int) -> str:

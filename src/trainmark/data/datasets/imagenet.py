@@ -1,4 +1,4 @@
-"""ImageNet as unpacked: train/<class>/*.JPEG and val/<class>/*.JPEG, decoded as they are read."""
+"""ImageNet as unpacked: train/<class>/*.JPEG and val/<class>/*.JPEG, decoded when they are read."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,24 +9,24 @@ from pydantic import Field
 from trainmark.data.images.draw import draw_picture, figure_of, write_picture
 from trainmark.data.images.files import ImageFiles, files_of_folders, list_folders, listing_fault
 from trainmark.data.images.stored import StoredImages, folder_problems, image_problems
-from trainmark.data.split import MOST_SAMPLES, Problem, SplitName
+from trainmark.data.split import MAX_SAMPLES, Problem, SplitName
 from trainmark.spec.config import StrictSection
 from trainmark.spec.errors import ConfigError, DataError
 
 FOLDERS: dict[SplitName, str] = {"train": "train", "eval": "val"}
-PICTURE_BYTES = 92_000  # of a made one, on average
-CENTRE_SHARE = 224 / 256  # shorter side to 256, then the middle 224; other sizes alike
+PICTURE_BYTES = 92_000  # of a generated one, on average
+CENTRE_SHARE = 224 / 256  # shorter side to 256, then the central 224; other sizes in proportion
 
 
 class ImagenetSettings(StrictSection):
-    """Where the images lie and how large they are seen; the rest is for images that are made."""
+    """Location and size of the images; the rest is for generated images."""
 
-    path: str | None = Field(None, description="folder that holds train/ and val/; default: images are made")
+    path: str | None = Field(None, description="folder that holds train/ and val/; default: images are generated")
     image_size: int = Field(224, ge=8, le=4096, description="pixels from side to side, as the model sees an image")
-    num_train: int = Field(1000, ge=1, le=MOST_SAMPLES, description="training images that are made")
-    num_eval: int = Field(200, ge=1, le=MOST_SAMPLES, description="held-out images that are made")
-    num_classes: int = Field(10, ge=2, description="classes of the images that are made")
-    seed: int = Field(1, ge=0, description="seed of the images that are made")
+    num_train: int = Field(1000, ge=1, le=MAX_SAMPLES, description="generated training images")
+    num_eval: int = Field(200, ge=1, le=MAX_SAMPLES, description="generated held-out images")
+    num_classes: int = Field(10, ge=2, description="classes of the generated images")
+    seed: int = Field(1, ge=0, description="seed of the generated images")
 
 
 class Imagenet:
@@ -42,21 +42,21 @@ class Imagenet:
 
     @property
     def num_classes(self) -> int:
-        """How many classes there are, or will be once images are made: folders of train/."""
-        is_made = self.settings.path is None
-        return self.settings.num_classes if is_made else len(list_folders(self._root / FOLDERS["train"]))
+        """How many classes there are, or will be once generated: folders of train/."""
+        is_generated = self.settings.path is None
+        return self.settings.num_classes if is_generated else len(list_folders(self._root / FOLDERS["train"]))
 
     def num_samples(self, split: SplitName) -> int:
-        """How many images a split has, or will have once it is made; no file is opened."""
-        return self._num_made(split) if self.settings.path is None else len(self._files(split))
+        """How many images a split has, or will have once generated; no file is opened."""
+        return self._num_generated(split) if self.settings.path is None else len(self._files(split))
 
     @property
     def made_bytes(self) -> int:
-        """About what `make` writes."""
-        return PICTURE_BYTES * (self._num_made("train") + self._num_made("eval"))
+        """About the bytes that `make` writes."""
+        return PICTURE_BYTES * (self._num_generated("train") + self._num_generated("eval"))
 
     def load(self, split: SplitName) -> StoredImages:
-        """The images and labels of a split; a class's number is its place among the sorted folders of train/."""
+        """The images and labels of a split; classes are numbered by the sorted folders of train/."""
         return StoredImages(self._files(split), self.settings.image_size, CENTRE_SHARE)
 
     def check_settings(self) -> None:
@@ -71,17 +71,17 @@ class Imagenet:
     def make(self, folder: Path, progress: Callable[[int, int], None]) -> None:
         """Writes drawn photographs of about 500 × 375 pixels in ImageNet's layout."""
         self.check_settings()
-        total, made = self._num_made("train") + self._num_made("eval"), 0
+        total, made = self._num_generated("train") + self._num_generated("eval"), 0
         for split in FOLDERS:
             for label in range(self.settings.num_classes):
                 (folder / FOLDERS[split] / _class_name(label)).mkdir(parents=True)
-            for index in range(self._num_made(split)):
+            for index in range(self._num_generated(split)):
                 self._make_image(folder, split, index)
                 made += 1
                 progress(made, total)
 
     def check(self) -> Iterator[Problem]:
-        """Everything that is wrong with the folder: missing or empty classes, and images that cannot be decoded."""
+        """Yields all problems of the folder: missing or empty classes, and images that cannot be decoded."""
         classes: dict[SplitName, list[str]] = {}
         for split, name in FOLDERS.items():
             if fault := listing_fault(self._root / name):
@@ -122,17 +122,17 @@ class Imagenet:
         classes = list_folders(self._root / FOLDERS[split])
         if unknown := [name for name in classes if name not in numbers]:
             raise DataError(
-                f"{self._root / FOLDERS[split]} has the class {unknown[0]}, but {FOLDERS['train']}/ has not. "
+                f"{self._root / FOLDERS[split]} has the class {unknown[0]}, but {FOLDERS['train']}/ does not. "
                 "Both must have the same folders; `trainmark data check` lists all that differ."
             )
         files = files_of_folders(self._root, ((f"{FOLDERS[split]}/{name}", numbers[name]) for name in classes))
         if not len(files):
             raise DataError(
-                f"{self._root / FOLDERS[split]} holds no images. Put a folder per class there, with .JPEG files in it."
+                f"{self._root / FOLDERS[split]} has no images. Put a folder per class there, with .JPEG files in it."
             )
         return files
 
-    def _num_made(self, split: SplitName) -> int:
+    def _num_generated(self, split: SplitName) -> int:
         return self.settings.num_train if split == "train" else self.settings.num_eval
 
     def _make_image(self, folder: Path, split: SplitName, index: int) -> None:
@@ -148,7 +148,7 @@ def _class_name(label: int) -> str:
 
 
 def _photo_size(random: np.random.Generator) -> tuple[int, int]:
-    """Width and height: about 500 × 375, a quarter of the pictures upright."""
+    """Width and height: about 500 × 375, a quarter of the pictures in portrait."""
     long, short = round(random.normal(500, 40)), round(random.normal(375, 30))
     sides = max(200, long), max(150, short)
     return sides if random.random() < 0.75 else (sides[1], sides[0])

@@ -1,4 +1,4 @@
-"""PACS: seven kinds of things in paintings, cartoons and photos, held-out ones of these or sketches for evaluation."""
+"""PACS: seven classes in paintings, cartoons and photos, evaluated on held-out ones or on sketches."""
 
 import heapq
 from collections.abc import Callable, Iterable, Iterator
@@ -15,45 +15,45 @@ from trainmark.data.images.files import (
     HOW_TO_FIND_ALL,
     ImageFiles,
     Listing,
+    concatenate,
     files_of_folders,
     hold_out,
-    joined,
     listing_text,
     read_listing,
 )
 from trainmark.data.images.stored import StoredImages, folder_problems, image_problems
-from trainmark.data.split import MOST_SAMPLES, Problem, SplitName, place_in_file
+from trainmark.data.split import MAX_SAMPLES, Problem, SplitName, position_in_file
 from trainmark.spec.config import StrictSection
 from trainmark.spec.errors import ConfigError, DataError
 
-DOMAINS = ("art_painting", "cartoon", "photo")  # those that are trained on
+DOMAINS = ("art_painting", "cartoon", "photo")  # used for training
 SKETCH = "sketch"
 CLASSES = ("dog", "elephant", "giraffe", "guitar", "horse", "house", "person")
 STYLES: dict[str, Style] = {"art_painting": "painting", "cartoon": "cartoon", "photo": "photo", "sketch": "sketch"}
 PICTURE_SIZE = 227
-PICTURE_BYTES = 15_000  # of a made one, on average
-CENTRE_SHARE = 1.0  # pictures are square, with the thing from edge to edge
+PICTURE_BYTES = 15_000  # of a generated one, on average
+CENTRE_SHARE = 1.0  # pictures are square, and the object fills the frame
 VALIDATION_SHARE = Fraction(605, 5444 + 605)
 
 Part = Literal["train", "validation", "sketch"]
-LISTS: dict[Part, str] = {"train": "train", "validation": "crossval"}  # parts that files may list, and their names
+LISTS: dict[Part, str] = {"train": "train", "validation": "crossval"}  # parts with listing files, and their names
 
 
 class PacsSettings(StrictSection):
-    """Where the images lie, how large they are seen and what evaluates; the rest is for images that are made."""
+    """Location and size of the images, and the evaluation domain; the rest is for generated images."""
 
-    path: str | None = Field(None, description="folder that holds the domains' folders; default: images are made")
+    path: str | None = Field(None, description="folder that holds the domains' folders; default: images are generated")
     image_size: int = Field(224, ge=8, le=4096, description="pixels from side to side, as the model sees an image")
     eval_domain: Literal["validation", "sketch"] = Field(
         "validation", description="what evaluates: held-out images of the domains trained on, or sketches"
     )
-    num_train: int = Field(700, ge=1, le=MOST_SAMPLES, description="training images that are made")
-    num_eval: int = Field(140, ge=1, le=MOST_SAMPLES, description="validation images that are made, and sketches")
-    seed: int = Field(1, ge=0, description="seed of the images that are made, and of a split that no file lists")
+    num_train: int = Field(700, ge=1, le=MAX_SAMPLES, description="generated training images")
+    num_eval: int = Field(140, ge=1, le=MAX_SAMPLES, description="generated validation images, and as many sketches")
+    seed: int = Field(1, ge=0, description="seed of the generated images, and of a split that no file lists")
 
 
 class Pacs:
-    """PACS: seven kinds of things in paintings, cartoons and photos, evaluated on held-out ones or on sketches."""
+    """PACS: seven classes in paintings, cartoons and photos, evaluated on held-out ones or on sketches."""
 
     Settings = PacsSettings
     augmentations = ("none", "crop-colour")
@@ -65,18 +65,18 @@ class Pacs:
         self._found: dict[Part, ImageFiles] = {}
 
     def num_samples(self, split: SplitName) -> int:
-        """How many images a split has, or will have once it is made; no image is opened."""
+        """How many images a split has, or will have once generated; no image is opened."""
         if self.settings.path is None:
             return self.settings.num_train if split == "train" else self.settings.num_eval
         return len(self._files(self._part(split)))
 
     def num_stored(self) -> int:
-        """How many images all parts have, also those that these settings do not use."""
+        """The number of images in all parts, including those that these settings do not use."""
         return sum(len(self._files(part)) for part in get_args(Part))
 
     @property
     def made_bytes(self) -> int:
-        """About what `make` writes."""
+        """About the bytes that `make` writes."""
         return PICTURE_BYTES * (self.settings.num_train + 2 * self.settings.num_eval)
 
     def load(self, split: SplitName) -> StoredImages:
@@ -84,7 +84,7 @@ class Pacs:
         return StoredImages(self._files(self._part(split)), self.settings.image_size, CENTRE_SHARE)
 
     def make(self, folder: Path, progress: Callable[[int, int], None]) -> None:
-        """Writes drawn pictures of 227 × 227 pixels in the layout of PACS, with the files that list its parts."""
+        """Writes drawn pictures of 227 × 227 pixels in the layout of PACS, with listing files of its parts."""
         num_train, num_eval = self.settings.num_train, self.settings.num_eval
         if num_train + num_eval < len(DOMAINS) * len(CLASSES) or num_eval < len(CLASSES):
             raise ConfigError(
@@ -105,7 +105,7 @@ class Pacs:
             path.write_text(listing_text(named))
 
     def check(self) -> Iterator[Problem]:
-        """Everything that is wrong with the folder: empty folders, wrong lists, images that cannot be decoded."""
+        """Yields all problems of the folder: empty folders, wrong lists, images that cannot be decoded."""
         bad = list(folder_problems(self._root / folder for folder, _ in _folders((*DOMAINS, SKETCH))))
         yield from bad
         without_images = {problem.file for problem in bad}
@@ -126,19 +126,19 @@ class Pacs:
     def _check_listed(self) -> Iterator[Problem]:
         for path, exists in self._lists().items():
             if not exists:
-                yield Problem(str(path), None, "missing: other lists of this kind are there")
+                yield Problem(str(path), None, "missing: other lists of this kind exist")
         trained: set[bytes] = set()
         for part in LISTS:
             listings = self._listings(part)
             for listing in listings:
                 yield from listing.problems
-            files = joined(self._root, [listing.files(self._root) for listing in listings])
+            files = concatenate(self._root, [listing.files(self._root) for listing in listings])
             also_trained = (
                 Problem(str(files.path(index)), index, "held out, but also listed for training")
                 for index, name in enumerate(files.names.tolist())
                 if name in trained
             )
-            yield from heapq.merge(also_trained, image_problems(files), key=place_in_file)
+            yield from heapq.merge(also_trained, image_problems(files), key=position_in_file)
             trained |= set(files.names.tolist())
 
     @property
@@ -156,9 +156,7 @@ class Pacs:
         if part not in self._found:
             self._found[part] = self._find(part)
             if not len(self._found[part]):
-                raise DataError(
-                    f"{self._root} holds no images to be used for {part}. `trainmark data check` says more."
-                )
+                raise DataError(f"{self._root} has no images for {part}. `trainmark data check` lists the problems.")
         return self._found[part]
 
     def _find(self, part: Part) -> ImageFiles:
@@ -166,23 +164,23 @@ class Pacs:
             return files_of_folders(self._root, _folders([SKETCH]))
         lists = self._lists()
         if not any(lists.values()):
-            return self._drawn(part)
+            return self._split_at_random(part)
         if missing := [path for path, exists in lists.items() if not exists]:
-            raise DataError(f"{missing[0]} is missing, but other lists are there. Add it, or remove them all.")
+            raise DataError(f"{missing[0]} is missing, but other lists exist. Add it, or remove them all.")
         listings = self._listings(part)
         for problem in (problem for listing in listings for problem in listing.problems):
             raise DataError(f"{problem.file}: {problem.what}. {HOW_TO_FIND_ALL}")
-        return joined(self._root, [listing.files(self._root) for listing in listings])
+        return concatenate(self._root, [listing.files(self._root) for listing in listings])
 
-    def _drawn(self, part: Part) -> ImageFiles:
-        """A part that no file lists: one in ten of each domain and class is held out."""
+    def _split_at_random(self, part: Part) -> ImageFiles:
+        """A part without listing files: one in ten of each domain and class is held out."""
         folders = [files_of_folders(self._root, [pair]) for pair in _folders(DOMAINS)]
         held_out = hold_out([len(files) for files in folders], VALIDATION_SHARE, self.settings.seed)
         chosen = held_out if part == "validation" else [~mask for mask in held_out]
-        return joined(self._root, [files.take(mask) for files, mask in zip(folders, chosen, strict=True)])
+        return concatenate(self._root, [files.take(mask) for files, mask in zip(folders, chosen, strict=True)])
 
     def _lists(self) -> dict[Path, bool]:
-        """The files that list parts of domains, and whether they exist."""
+        """The listing files, and whether they exist."""
         paths = [_list_path(self._root, domain, part) for domain in DOMAINS for part in LISTS]
         return {path: path.exists() for path in paths}
 

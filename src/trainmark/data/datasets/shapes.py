@@ -1,4 +1,4 @@
-"""Ten kinds of shapes on 32 × 32 colour images, drawn from a seed, with noise, clutter and some wrong labels."""
+"""Ten classes of shapes on 32 × 32 colour images, generated from a seed, with noise, clutter and label noise."""
 
 from collections.abc import Callable
 
@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from trainmark.data.split import MOST_SAMPLES, Split, SplitName
+from trainmark.data.split import MAX_SAMPLES, Split, SplitName
 from trainmark.spec.config import StrictSection
 
 IMAGE_SIZE = 32
@@ -18,17 +18,17 @@ Array = NDArray[np.float32]
 
 
 class ShapesSettings(StrictSection):
-    """How many images, and how hard they are to tell apart."""
+    """The number of images, and how hard they are to classify."""
 
-    num_train: int = Field(4000, ge=1, le=MOST_SAMPLES, description="training images")
-    num_eval: int = Field(2000, ge=1, le=MOST_SAMPLES, description="held-out images")
+    num_train: int = Field(4000, ge=1, le=MAX_SAMPLES, description="training images")
+    num_eval: int = Field(2000, ge=1, le=MAX_SAMPLES, description="held-out images")
     seed: int = Field(1, ge=0, description="seed of the dataset itself")
     noise: float = Field(0.3, ge=0, description="standard deviation of pixel noise; contrast is about 0.8")
-    label_noise: float = Field(0.05, ge=0, le=1, description="share of images whose label is drawn anew at random")
+    label_noise: float = Field(0.05, ge=0, le=1, description="share of images whose label is replaced at random")
 
 
 class Shapes:
-    """Ten kinds of shapes on 32 × 32 colour images, drawn from a seed, with noise, clutter and some wrong labels."""
+    """Ten classes of shapes on 32 × 32 colour images, generated from a seed, with noise, clutter and label noise."""
 
     Settings = ShapesSettings
     augmentations = ("none", "flip-shift")
@@ -39,7 +39,7 @@ class Shapes:
         self.settings = settings
 
     def num_samples(self, split: SplitName) -> int:
-        """How many samples a split has, without making them."""
+        """The number of samples of a split, without generating them."""
         return self.settings.num_train if split == "train" else self.settings.num_eval
 
     def load(self, split: SplitName) -> Split:
@@ -75,7 +75,7 @@ def _draw(kinds: NDArray[np.int64], noise: float, rng: np.random.Generator) -> N
 
 
 def _masks(kinds: NDArray[np.int64], x: Array, y: Array, rng: np.random.Generator) -> Array:
-    """Soft masks of the shapes, each moved, scaled and turned at random."""
+    """Soft masks of the shapes, each shifted, scaled and rotated at random."""
     count = len(kinds)
     move_x, move_y = _uniform(rng, -0.3, 0.3, count, 1, 1), _uniform(rng, -0.3, 0.3, count, 1, 1)
     size, turn = _uniform(rng, 0.5, 0.85, count, 1, 1), _uniform(rng, -0.5, 0.5, count, 1, 1)

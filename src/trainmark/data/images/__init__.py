@@ -1,1 +1,1 @@
-"""Images in folders: found, decoded, cropped, changed in colour, checked and drawn."""
+"""Images in folders: listing, decoding, augmentation, checks, and drawing of synthetic ones."""

@@ -21,26 +21,26 @@ if TYPE_CHECKING:
 FORMATS = ("JPEG", "PNG")  # ImageNet has a PNG among its files called .JPEG
 START_OF_SCAN, END_OF_IMAGE = b"\xff\xda", b"\xff\xd9"
 
-# What Pillow raises for bad bytes depends on where they are; errors of our own making are not among these.
+# What Pillow raises for corrupt bytes, depending on where they are; none of our own errors.
 BAD_BYTES = (OSError, SyntaxError, ValueError, EOFError, IndexError, KeyError, TypeError, struct.error, zlib.error)
 
 
 class UnreadableImageError(Exception):
-    """The reason why a file cannot be decoded."""
+    """The file cannot be decoded; the message is the reason."""
 
 
 def decode_view(content: Raw, size: int, choose_view: Callable[[int, int], View]) -> NDArray[np.uint8]:
-    """The view that is chosen for the image's width and height, as 3 × size × size; in memory pixel after pixel."""
+    """Decodes the view chosen for the image's width and height, as 3 × size × size, channels last in memory."""
     from PIL.Image import Resampling, Transpose
 
     image = _open(content)
     view = choose_view(*image.size)
     shrink = decoding_shrink(view.box, size) if image.format == "JPEG" else 1
     box = view.box.shrunk(shrink)
-    with _reasons():
+    with _explained():
         if shrink > 1:
             image.draft(None, (image.width // shrink, image.height // shrink))
-        # Grey stays one channel until it is small; other colour spaces are not fit for mixing pixels.
+        # Grey stays one channel until it is resized; other colour spaces cannot be interpolated.
         whole = image if image.mode in ("RGB", "L") else image.convert("RGB")
         corners = (box.left, box.top, box.left + box.width, box.top + box.height)
         seen: Image = whole.resize((size, size), Resampling.BILINEAR, box=corners).convert("RGB")
@@ -52,12 +52,12 @@ def decode_view(content: Raw, size: int, choose_view: Callable[[int, int], View]
 
 
 def decode_fully(path: Path) -> None:
-    """Returns when every pixel of the file could be decoded; UnreadableImageError says why not."""
+    """Decodes the whole file; raises UnreadableImageError if it cannot."""
     content = _read(path)
     image = _open(content)
-    with _reasons():
+    with _explained():
         image.load()
-    # A tail of zeros, as crashed file systems leave, decodes without complaint; the end marker is missing then.
+    # A tail of zeros, as left by crashed file systems, decodes without error, but lacks the end marker.
     if image.format == "JPEG" and content.rfind(END_OF_IMAGE) < content.rfind(START_OF_SCAN):
         raise UnreadableImageError("its end is missing or overwritten")
 
@@ -74,7 +74,7 @@ def _open(content: Raw) -> "Image":
 
     if not content:
         raise UnreadableImageError("the file is empty")
-    with _reasons():
+    with _explained():
         try:
             return Image.open(BytesIO(content), formats=FORMATS)
         except UnidentifiedImageError as error:
@@ -82,8 +82,8 @@ def _open(content: Raw) -> "Image":
 
 
 @contextmanager
-def _reasons() -> Iterator[None]:
-    """What bad bytes raise inside becomes UnreadableImageError."""
+def _explained() -> Iterator[None]:
+    """Converts Pillow's errors to UnreadableImageError."""
     from PIL.Image import DecompressionBombError
 
     try:

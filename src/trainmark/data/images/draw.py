@@ -1,4 +1,4 @@
-"""Pictures drawn from a seed whose class can be learned: a lobed figure of the class's form and hue on a background."""
+"""Synthetic pictures with a learnable class: a lobed figure of the class's shape and hue on a background."""
 
 import colorsys
 import math
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
 Style = Literal["photo", "painting", "cartoon", "sketch"]
 Colour = tuple[int, int, int]
 
-GOLDEN = (math.sqrt(5) - 1) / 2  # multiples of it, modulo 1, lie far apart for any number of classes
+GOLDEN = (math.sqrt(5) - 1) / 2  # multiples of it, modulo 1, are well spread for any number of classes
 FORMS = 7
 CORNERS = 96
-NOISE_CELLS = (4, 16, 64)  # across the picture: clouds, blots and grain of a background
+NOISE_CELLS = (4, 16, 64)  # across the picture: coarse to fine background noise
 COARSE = 4
-PHOTO_GRAIN = 0.2  # share of pixel noise: a file then has about 90 kB; those of ImageNet have 108 on average
+PHOTO_GRAIN = 0.2  # share of pixel noise: makes files of about 90 kB; ImageNet's have 108 kB on average
 JPEG_QUALITY = 90
 
 
 @dataclass(frozen=True)
 class Figure:
-    """What the pictures of a class have in common."""
+    """The common features of a class's pictures."""
 
     lobes: int
     hue: float
@@ -37,7 +37,7 @@ def figure_of(label: int) -> Figure:
 
 
 def draw_picture(figure: Figure, style: Style, width: int, height: int, random: np.random.Generator) -> "Image":
-    """An RGB picture of the figure, somewhere, turned and sized at random."""
+    """An RGB picture of the figure, with random position, rotation and size."""
     from PIL import ImageDraw
 
     fill, outline = _colours(figure, style, random)
@@ -52,12 +52,12 @@ def draw_picture(figure: Figure, style: Style, width: int, height: int, random: 
 
 
 def write_picture(picture: "Image", path: Path) -> None:
-    """`path` holds the picture, as PNG if it is called so, else as JPEG."""
+    """Writes the picture, as PNG if the suffix is .png, otherwise as JPEG."""
     picture.save(path, "PNG" if path.suffix == ".png" else "JPEG", quality=JPEG_QUALITY)
 
 
 def _colours(figure: Figure, style: Style, random: np.random.Generator) -> tuple[Colour, Colour]:
-    """The figure's own hue, a little off, and the colour of lines."""
+    """The figure's colour, with a slightly random hue, and the colour of outlines."""
     hue = figure.hue + random.uniform(-0.02, 0.02)
     strength = 1.0 if style == "cartoon" else random.uniform(0.5, 0.9)
     return _rgb(hue, strength, random.uniform(0.6, 1.0)), (20, 20, 20)
@@ -87,7 +87,7 @@ def _background(style: Style, width: int, height: int, random: np.random.Generat
     picture = Image.new("RGB", (width, height), plain)
     if style == "cartoon":
         return picture
-    picture = picture.reduce(COARSE)  # no cell is smaller, and a sixteenth of the pixels is drawn faster
+    picture = picture.reduce(COARSE)  # no noise cell is smaller, and 1/16 of the pixels are faster to draw
     for cells in NOISE_CELLS:
         down = max(2, round(cells * height / width))
         noise = Image.fromarray(random.integers(0, 256, (down, cells, 3), dtype=np.uint8))

@@ -1,4 +1,4 @@
-"""Which image files a split has: found by listing folders or read from listings; which samples are held out."""
+"""The image files of a split, from folders or listing files, and which samples are held out."""
 
 import hashlib
 import os
@@ -15,16 +15,16 @@ from trainmark.data.split import Problem
 from trainmark.spec.errors import DataError
 
 SUFFIXES = (".jpeg", ".jpg", ".png")
-WHOLE_FILES = 16  # of which the fingerprint takes the bytes
+WHOLE_FILES = 16  # files whose content enters the fingerprint
 HOW_TO_FIND_ALL = "List every bad file with `trainmark data check`, then repair or remove them."
 
 
 @dataclass(frozen=True)
 class ImageFiles:
-    """Files below `root` and their labels, in the order of their sample numbers."""
+    """Files below `root` and their labels, in the order of sample indices."""
 
     root: Path
-    names: NDArray[np.bytes_]  # below root; one compact array, because ImageNet has 1.28 million and readers copy it
+    names: NDArray[np.bytes_]  # relative to root; one compact array: ImageNet has 1.28 million, and readers copy it
     labels: NDArray[np.int64]
 
     def __len__(self) -> int:
@@ -40,9 +40,9 @@ class ImageFiles:
 
     @cached_property
     def sizes_bytes(self) -> NDArray[np.int64]:
-        """The size of every file, asked for once: on shared storage a million questions take minutes."""
+        """The size of every file, cached: on shared storage a million stat calls take minutes."""
         try:
-            # Text, not a Path for each of a million files: that would take most of the time.
+            # Strings: a million Path objects would take most of the time.
             sizes = [os.stat(f"{self.root}/{os.fsdecode(name)}").st_size for name in self.names.tolist()]  # noqa: PTH116
         except OSError as error:
             raise DataError(f"{error.filename} cannot be read: {reason_of(error)}. {HOW_TO_FIND_ALL}") from error
@@ -63,7 +63,7 @@ class ImageFiles:
 
 
 def files_of(root: Path, names: Iterable[str], labels: Sequence[int]) -> ImageFiles:
-    """The files of those names below root, in their order."""
+    """The files of these names below root, in this order."""
     return ImageFiles(root, np.array([os.fsencode(name) for name in names], np.bytes_), np.array(labels, np.int64))
 
 
@@ -73,11 +73,11 @@ def files_of_folders(root: Path, labelled: Iterable[tuple[str, int]]) -> ImageFi
     for folder, label in labelled:
         names = [f"{folder}/{name}" for name in list_images(root / folder)]
         folders.append(files_of(root, names, [label] * len(names)))
-    return joined(root, folders)
+    return concatenate(root, folders)
 
 
-def joined(root: Path, parts: Sequence[ImageFiles]) -> ImageFiles:
-    """The files of all parts, one part after another."""
+def concatenate(root: Path, parts: Sequence[ImageFiles]) -> ImageFiles:
+    """Concatenates the files of all parts."""
     if not parts:
         return files_of(root, (), ())
     return ImageFiles(
@@ -86,12 +86,12 @@ def joined(root: Path, parts: Sequence[ImageFiles]) -> ImageFiles:
 
 
 def list_folders(folder: Path) -> list[str]:
-    """The names of the folders in `folder`, sorted; hidden ones are left out."""
+    """The names of the folders in `folder`, sorted; without hidden ones."""
     return sorted(entry.name for entry in _entries(folder) if entry.is_dir())
 
 
 def list_images(folder: Path) -> list[str]:
-    """The names of the image files in `folder`, sorted; hidden ones are left out."""
+    """The names of the image files in `folder`, sorted; without hidden ones."""
     return sorted(entry.name for entry in _entries(folder) if entry.name.lower().endswith(SUFFIXES))
 
 
@@ -105,7 +105,7 @@ def listing_fault(folder: Path) -> str | None:
 
 
 def reason_of(error: OSError) -> str:
-    """What the system says went wrong, as part of a sentence."""
+    """The system's error message, as part of a sentence."""
     return (error.strerror or str(error)).lower()
 
 
@@ -119,7 +119,7 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
 
 @dataclass(frozen=True)
 class Listing:
-    """The images that a file lists, as domain/class/name with labels from 0, and what is wrong with its lines."""
+    """The images in a listing file, as domain/class/name with labels from 0, and problems of its lines."""
 
     names: tuple[str, ...]
     labels: tuple[int, ...]
@@ -131,7 +131,7 @@ class Listing:
 
 
 def read_listing(path: Path, domain: str, classes: Sequence[str]) -> Listing:
-    """The lines of `path`, each domain/class/name and a number; a wrong line becomes a problem with its number."""
+    """Parses lines of domain/class/name and a number; a malformed line becomes a problem."""
     try:
         lines = path.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
     except OSError as error:
@@ -150,7 +150,7 @@ def read_listing(path: Path, domain: str, classes: Sequence[str]) -> Listing:
 
 
 def listing_text(named: Sequence[tuple[str, int]]) -> str:
-    """What such a file holds for (name, label from 0) pairs."""
+    """The content of a listing file of (name, label from 0) pairs."""
     return "".join(f"{name} {label + 1}\n" for name, label in named)
 
 
@@ -158,15 +158,15 @@ def _fault(line: str, domain: str, classes: Sequence[str]) -> str | None:
     words = line.rsplit(maxsplit=1)
     parts = words[0].split("/")
     if len(words) != 2 or len(parts) != 3 or not words[1].isdecimal():
-        return f"is no '{domain}/class/image number': {line.strip()!r}"
+        return f"is not '{domain}/class/image number': {line.strip()!r}"
     if parts[0] != domain or parts[1] not in classes or parts[2] in ("", ".."):
-        return f"names no image of {domain}: {words[0]!r}"
+        return f"is not an image of {domain}: {words[0]!r}"
     number = classes.index(parts[1]) + 1
     return None if int(words[1]) == number else f"gives {parts[1]} the number {words[1]}, but its number is {number}"
 
 
 def held_out_counts(sizes: Sequence[int], share: Fraction) -> list[int]:
-    """How many of each group are held out: the share of all of them, rounded once, not group by group."""
+    """How many of each group are held out: the share of the total, rounded once, not per group."""
     exact = [size * share for size in sizes]
     counts = [int(each) for each in exact]
     missing = round(sum(sizes) * share) - sum(counts)

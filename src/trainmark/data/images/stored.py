@@ -1,4 +1,4 @@
-"""StoredImages: a split whose images are decoded from their files as they are read, and what is wrong with them."""
+"""StoredImages: a split of image files, decoded when they are read, and checks of such files."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -16,7 +16,7 @@ from trainmark.data.images.views import View, evaluation_view, random_view
 from trainmark.data.split import Problem, Raw
 from trainmark.spec.errors import DataError
 
-# Of ImageNet's training images, red, green and blue, as values of 0 … 255: 255 × (0.485, 0.456, 0.406) and
+# Of ImageNet's training images: red, green and blue, from 0 to 255: 255 × (0.485, 0.456, 0.406) and
 # 255 × (0.229, 0.224, 0.225), which all published recipes use.
 MEAN = np.array([123.675, 116.28, 103.53], np.float32)
 DEVIATION = np.array([58.395, 57.12, 57.375], np.float32)
@@ -24,7 +24,7 @@ DEVIATION = np.array([58.395, 57.12, 57.375], np.float32)
 
 @dataclass(frozen=True)
 class StoredImages:
-    """Square colour images of `image_size` pixels; for evaluation the middle `centre_share` of the shorter side."""
+    """Square colour images of `image_size` pixels; for evaluation, the central `centre_share` of the shorter side."""
 
     files: ImageFiles
     image_size: int
@@ -42,12 +42,12 @@ class StoredImages:
 
     @property
     def offset(self) -> NDArray[np.float32]:
-        """What is subtracted from each channel."""
+        """The mean of each channel."""
         return MEAN
 
     @property
     def scale(self) -> NDArray[np.float32]:
-        """What each channel is then divided by."""
+        """The standard deviation of each channel."""
         return DEVIATION
 
     def __len__(self) -> int:
@@ -65,14 +65,14 @@ class StoredImages:
             raise self._unreadable(index, reason_of(error)) from error
 
     def decode(self, raw: Raw, index: int, augmentation: str, seed: int) -> NDArray[np.uint8]:
-        """The image in those bytes, changed at random as the augmentation and the seed say; seed 0: unchanged."""
+        """Decodes an image, augmented by the seed; seed 0: not augmented."""
         try:
             return decode_view(raw, self.image_size, self._view_chooser(index, augmentation, seed))
         except UnreadableImageError as error:
             raise self._unreadable(index, error) from error
 
     def read(self, index: int, augmentation: str, seed: int) -> NDArray[np.uint8]:
-        """Image `index`: its file's content, decoded."""
+        """Reads and decodes image `index`."""
         return self.decode(self.raw(index), index, augmentation, seed)
 
     def fingerprint(self) -> str:
@@ -88,23 +88,23 @@ class StoredImages:
         return partial(random_view, augmentation, random=np.random.default_rng((seed, index)))
 
 
-UNDER_WAY = 1024  # files that are handed to the threads at a time: a million at once would be a million records
+IN_FLIGHT = 1024  # files submitted to the threads at a time, to bound memory
 
 
 def folder_problems(folders: Iterable[Path]) -> Iterator[Problem]:
-    """A problem for each folder that cannot be listed or holds no image."""
+    """Yields a problem for each folder that cannot be listed or has no images."""
     for folder in folders:
-        fault = listing_fault(folder) or (None if list_images(folder) else "holds no images")
+        fault = listing_fault(folder) or (None if list_images(folder) else "has no images")
         if fault is not None:
             yield Problem(str(folder), None, fault)
 
 
 def image_problems(files: ImageFiles) -> Iterator[Problem]:
-    """A problem for each file that cannot be decoded whole, in the order of the files."""
-    # Threads are enough: Pillow lets go of the interpreter while it decodes.
+    """Yields a problem for each file that cannot be decoded, in file order."""
+    # Threads suffice: Pillow releases the GIL while decoding.
     with ThreadPoolExecutor(max_workers=len(os.sched_getaffinity(0))) as threads:
-        for start in range(0, len(files), UNDER_WAY):
-            some = range(start, min(start + UNDER_WAY, len(files)))
+        for start in range(0, len(files), IN_FLIGHT):
+            some = range(start, min(start + IN_FLIGHT, len(files)))
             for index, reason in zip(some, threads.map(lambda index: _reason(files, index), some), strict=True):
                 if reason is not None:
                     yield Problem(str(files.path(index)), index, reason)

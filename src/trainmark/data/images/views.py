@@ -1,4 +1,4 @@
-"""How an image is seen: which part of it, mirrored or not, in which colours."""
+"""Views of an image: crop, mirroring and colour jitter."""
 
 import math
 from collections.abc import Callable
@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-# Published for training on ImageNet and used by all recipes since: 8 to 100 % of the area, sides 3:4 to 4:3, ten tries.
+# The usual random-resized crop for ImageNet: 8 to 100 % of the area, aspect ratio 3:4 to 4:3, ten tries.
 SCALES = (0.08, 1.0)
 RATIOS = (3 / 4, 4 / 3)
 TRIES = 10
-DECODING_SHRINKS = (8, 4, 2)  # a JPEG decoder halves sides by leaving out high frequencies of its 8 × 8 blocks
+DECODING_SHRINKS = (8, 4, 2)  # JPEG decoders downscale by dropping high frequencies of the 8 × 8 blocks
 
 
 class Box(NamedTuple):
@@ -27,12 +27,12 @@ class Box(NamedTuple):
     height: float
 
     def shrunk(self, times: int) -> "Box":
-        """The same part of the image after its sides were divided by `times`."""
+        """The same box after downscaling the image by `times`."""
         return Box(*(value / times for value in self))
 
 
 def random_box(width: int, height: int, random: np.random.Generator, scales: tuple[float, float] = SCALES) -> Box:
-    """A part of random area, shape and place; the widest allowed one in the middle if ten tries do not fit."""
+    """A box of random area, aspect ratio and position; the widest central one if ten tries do not fit."""
     log_ratios = math.log(RATIOS[0]), math.log(RATIOS[1])
     for _ in range(TRIES):
         area = width * height * random.uniform(*scales)
@@ -45,24 +45,24 @@ def random_box(width: int, height: int, random: np.random.Generator, scales: tup
 
 
 def widest_box(width: int, height: int) -> Box:
-    """The largest part in the middle whose sides are within the allowed ratios."""
+    """The largest central box within the allowed aspect ratios."""
     across = min(width, max(1, round(height * RATIOS[1])))
     down = min(height, max(1, round(width / RATIOS[0])))
     return Box((width - across) / 2, (height - down) / 2, across, down)
 
 
 def centre_square(width: int, height: int, share: float) -> Box:
-    """The square in the middle whose side is `share` of the shorter side."""
+    """The central square whose side is `share` of the shorter side."""
     side = min(width, height) * share
     return Box((width - side) / 2, (height - side) / 2, side, side)
 
 
 def decoding_shrink(box: Box, size: int) -> int:
-    """By how much a decoder may divide the sides so that the box still has `size` pixels or more each way."""
+    """The largest downscaling by the decoder that leaves the box at least `size` pixels wide and high."""
     return next((shrink for shrink in DECODING_SHRINKS if min(box.width, box.height) >= shrink * size), 1)
 
 
-STRENGTH = 0.4  # factors are drawn from 1 − 0.4 … 1 + 0.4, the turn of hue from −0.4 … 0.4 of the circle
+STRENGTH = 0.4  # factors from 1 − 0.4 to 1 + 0.4, hue shift from −0.4 to 0.4 of the circle
 GREY_PROBABILITY = 0.1
 STEPS = 4
 VALUES = np.arange(256)
@@ -70,24 +70,24 @@ VALUES = np.arange(256)
 
 @dataclass(frozen=True)
 class ColourChange:
-    """Factors of 1 and a turn of 0 change nothing; `order` is that of brightness, contrast, saturation and hue."""
+    """Colour jitter; `order` is that of brightness, contrast, saturation and hue."""
 
     brightness: float = 1.0
     contrast: float = 1.0
     saturation: float = 1.0
-    hue_turn: float = 0.0
+    hue_shift: float = 0.0
     order: tuple[int, ...] = tuple(range(STEPS))
     to_grey: bool = False
 
 
 def random_colours(random: np.random.Generator) -> ColourChange:
-    """A change of all four, in a random order, and now and then to grey."""
-    brightness, contrast, saturation, hue_turn = random.uniform(-STRENGTH, STRENGTH, STEPS).tolist()
+    """Random changes of all four, in random order, and sometimes to grey."""
+    brightness, contrast, saturation, hue_shift = random.uniform(-STRENGTH, STRENGTH, STEPS).tolist()
     return ColourChange(
         brightness=1 + brightness,
         contrast=1 + contrast,
         saturation=1 + saturation,
-        hue_turn=hue_turn,
+        hue_shift=hue_shift,
         order=tuple(random.permutation(STEPS).tolist()),
         to_grey=bool(random.random() < GREY_PROBABILITY),
     )
@@ -99,7 +99,7 @@ def change_colours(image: "Image", change: ColourChange) -> "Image":
         lambda image: _brightened(image, change.brightness),
         lambda image: _contrasted(image, change.contrast),
         lambda image: _saturated(image, change.saturation),
-        lambda image: _turned(image, change.hue_turn),
+        lambda image: _hue_shifted(image, change.hue_shift),
     )
     for step in change.order:
         image = steps[step](image)
@@ -111,21 +111,21 @@ def _brightened(image: "Image", factor: float) -> "Image":
 
 
 def _contrasted(image: "Image", factor: float) -> "Image":
-    """Values move away from, or towards, the mean grey of the image."""
+    """Scales the distance of values to the mean grey of the image."""
     mean = np.dot(VALUES, image.convert("L").histogram()) / (image.width * image.height)
     return image.point(_table(mean + factor * (VALUES - mean)) * 3)
 
 
 def _saturated(image: "Image", factor: float) -> "Image":
-    """Values move away from, or towards, the grey of their own pixel."""
+    """Scales the distance of values to the grey of their pixel."""
     from PIL import Image
 
     return Image.blend(image.convert("L").convert("RGB"), image, factor)
 
 
-def _turned(image: "Image", turn: float) -> "Image":
-    """Hues move along the colour circle; saturation and value stay."""
-    moved = round(turn * 256)
+def _hue_shifted(image: "Image", shift: float) -> "Image":
+    """Shifts the hue; saturation and value stay."""
+    moved = round(shift * 256)
     if moved % 256 == 0:
         return image
     keep = _table(VALUES)
@@ -133,17 +133,17 @@ def _turned(image: "Image", turn: float) -> "Image":
 
 
 def _table(values: NDArray[Any]) -> list[int]:
-    """What each of the 256 stored values becomes."""
+    """The lookup table of the 256 stored values."""
     table: list[int] = np.clip(np.rint(values), 0, 255).astype(int).tolist()
     return table
 
 
-MILD_SCALES = (0.8, 1.0)  # of "crop-colour": pictures that show one object from edge to edge
+MILD_SCALES = (0.8, 1.0)  # of "crop-colour": pictures in which the object fills the frame
 
 
 @dataclass(frozen=True)
 class View:
-    """A part of an image, mirrored or not, and what happens to its colours."""
+    """A crop of an image, optional mirroring, and colour jitter."""
 
     box: Box
     is_mirrored: bool = False
@@ -151,17 +151,17 @@ class View:
 
 
 def evaluation_view(width: int, height: int, share: float) -> View:
-    """The square in the middle, unchanged."""
+    """The central square, not augmented."""
     return View(centre_square(width, height, share))
 
 
 def random_view(augmentation: str, width: int, height: int, random: np.random.Generator) -> View:
-    """A view of the kind `augmentation`."""
+    """A random view for this augmentation."""
     if augmentation == "crop":
-        return View(random_box(width, height, random), _tossed(random))
+        return View(random_box(width, height, random), _coin_flip(random))
     assert augmentation == "crop-colour", augmentation
-    return View(random_box(width, height, random, MILD_SCALES), _tossed(random), random_colours(random))
+    return View(random_box(width, height, random, MILD_SCALES), _coin_flip(random), random_colours(random))
 
 
-def _tossed(random: np.random.Generator) -> bool:
+def _coin_flip(random: np.random.Generator) -> bool:
     return bool(random.random() < 0.5)

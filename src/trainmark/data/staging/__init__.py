@@ -1,1 +1,1 @@
-"""The Data Duplicator: samples of a stored split copied to a node's own storage, checked, and used again."""
+"""The Data Duplicator: samples of a stored split copied to node-local storage, verified, and reused."""

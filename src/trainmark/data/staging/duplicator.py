@@ -14,23 +14,23 @@ from numpy.typing import NDArray
 from trainmark.data.folders import Progress
 from trainmark.data.split import Raw, Split, StoredSplit
 from trainmark.data.staging.pack import ROW, BrokenPackError, Pack, PackFolder, Selection
-from trainmark.data.staging.pack_writing import UNFINISHED, unfinished_folder, unwatched, write_pack
+from trainmark.data.staging.pack_writing import UNFINISHED, no_progress, unfinished_folder, write_pack
 from trainmark.machine.storage import check_space
 from trainmark.spec.errors import ConfigError, StorageError
 
-SPACE_BESIDE = 2**20  # for the completion record, folders and the file system's own books
+SPACE_BESIDE = 2**20  # for the completion record, folders and file-system metadata
 
 
 class Staged(NamedTuple):
-    """A pack, and how it came to be there."""
+    """A pack, and whether it was reused or written."""
 
     pack: Pack
     reused: bool
-    replaced: str | None  # what was wrong with the pack that it replaces, if there was one
+    replaced: str | None  # the fault of the pack that it replaces, if any
 
 
-def stage(split: StoredSplit, wanted: Selection, storage: Path, progress: Progress = unwatched) -> Staged:
-    """A pack in `storage` that holds the wanted samples: found there, or written now, after a check of the space."""
+def stage(split: StoredSplit, wanted: Selection, storage: Path, progress: Progress = no_progress) -> Staged:
+    """Returns a pack of the wanted samples in `storage`: an existing one, or written after checking free space."""
     folder = storage / wanted.pack_name
     with _locked(folder):
         found = _find(wanted, storage)
@@ -43,29 +43,27 @@ def stage(split: StoredSplit, wanted: Selection, storage: Path, progress: Progre
 
 
 def stage_whole(split: Split | StoredSplit, dataset: str, storage: Path, progress: Progress) -> Staged:
-    """A pack of all samples of a split, which serves whatever part of it is wanted later."""
+    """Stages all samples of a split, so that any part of it can be used later."""
     if isinstance(split, Split):
-        raise ConfigError(
-            f"The dataset '{dataset}' is read into memory whole before training: there is nothing to stage."
-        )
+        raise ConfigError(f"The dataset '{dataset}' is read into memory before training: there is nothing to stage.")
     everything = Selection(dataset, split.fingerprint(), np.ones(len(split), np.bool_))
     return stage(split, everything, storage, progress)
 
 
 def find_pack(wanted: Selection, storage: Path) -> Pack:
-    """The pack that another process of this node has staged."""
+    """Returns the pack that another process of this node has staged."""
     found = _find(wanted, storage)
     if isinstance(found, Pack):
         return found
     what = "does not exist" if found is None else f"cannot be used: {found}"
     raise StorageError(
         f"Another worker of this node has staged samples, but {storage / wanted.pack_name} {what}. "
-        "Let groups.local_storage in the site file name a folder that all workers of a node share."
+        "Set groups.local_storage in the site file to a folder that all workers of a node share."
     )
 
 
 def _find(wanted: Selection, storage: Path) -> Pack | str | None:
-    """The pack of these samples, or else one of all samples; what is wrong with the former, or None: there is none."""
+    """Returns the pack of all samples or of these; otherwise the fault of the latter, or None if missing."""
     fault: str | None = None
     for each in (wanted.of_all(), wanted):
         folder = PackFolder(storage / each.pack_name)
@@ -81,7 +79,7 @@ def _find(wanted: Selection, storage: Path) -> Pack | str | None:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Inside, no other process writes this pack. The kernel gives the lock back when its holder dies."""
+    """Locks the pack for writing; the kernel releases the lock if its holder dies."""
     path = folder.with_name(f".{folder.name}.lock")
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
@@ -93,7 +91,7 @@ def _locked(folder: Path) -> Iterator[None]:
     except OSError as error:
         raise StorageError(
             f"{path} cannot be locked: {(error.strerror or str(error)).lower()}. "
-            "Choose a folder on the node's own disk, or do without staging (launch.stage=none)."
+            "Choose a folder on the node's own disk, or disable staging (launch.stage=none)."
         ) from error
     try:
         yield
@@ -102,12 +100,12 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def _remove_remains(folder: Path) -> None:
-    """What is to be replaced is gone, and half-written packs whose writers have died; others are being written."""
-    for useless in (folder, unfinished_folder(folder)):  # we hold the lock: no other process writes there
-        shutil.rmtree(useless, ignore_errors=True)
+    """Removes the pack to be replaced, and unfinished packs whose writers have died."""
+    for stale in (folder, unfinished_folder(folder)):  # safe: we hold the lock
+        shutil.rmtree(stale, ignore_errors=True)
     for remains in folder.parent.glob(f".*{UNFINISHED}"):
         lock = remains.with_name(f"{remains.name.removesuffix(UNFINISHED)}.lock")
-        with suppress(OSError):  # BlockingIOError: its writer lives
+        with suppress(OSError):  # BlockingIOError: its writer is alive
             descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -117,18 +115,18 @@ def _remove_remains(folder: Path) -> None:
 
 
 def _check_space(split: StoredSplit, wanted: Selection, storage: Path) -> None:
-    """Nothing, or an error before anything is written."""
+    """Raises if there is too little space for the samples."""
     needed_bytes = sum(split.size_bytes(index) for index in np.flatnonzero(wanted.needed).tolist())
     check_space(
         storage,
         needed_bytes + len(wanted.needed) * ROW.itemsize + SPACE_BESIDE,
         what=f"the {wanted.num_needed:,} samples to be staged take about",
-        instead="e.g. by removing packs of earlier runs, or do without staging (launch.stage=none)",
+        instead="e.g. by removing packs of earlier runs, or disable staging (launch.stage=none)",
     )
 
 
 class StagedSplit:
-    """The same samples, labels and fingerprint as `split`; the bytes of those in the pack come from there."""
+    """The same samples, labels and fingerprint as `split`; bytes come from the pack where it has them."""
 
     def __init__(self, split: StoredSplit, pack: Pack) -> None:
         self._split = split
@@ -136,7 +134,7 @@ class StagedSplit:
 
     @property
     def labels(self) -> NDArray[Any]:
-        """Those of all samples."""
+        """The labels of all samples."""
         return self._split.labels
 
     @property
@@ -146,33 +144,33 @@ class StagedSplit:
 
     @property
     def offset(self) -> NDArray[np.float32]:
-        """What is subtracted from each channel."""
+        """The offset of each channel."""
         return self._split.offset
 
     @property
     def scale(self) -> NDArray[np.float32]:
-        """What each channel is then divided by."""
+        """The scale of each channel."""
         return self._split.scale
 
     def __len__(self) -> int:
         return len(self._split)
 
     def size_bytes(self, index: int) -> int:
-        """How many bytes `raw` gives for a sample."""
+        """The length of `raw` for a sample."""
         return self._split.size_bytes(index)
 
     def raw(self, index: int) -> Raw:
-        """The bytes of a sample: from the pack, or from where all of them lie."""
+        """The bytes of a sample, from the pack or the original split."""
         return self._pack.read(index) if index in self._pack else self._split.raw(index)
 
     def decode(self, raw: Raw, index: int, augmentation: str, seed: int) -> NDArray[Any]:
-        """The sample of those bytes."""
+        """Decodes a sample."""
         return self._split.decode(raw, index, augmentation, seed)
 
     def read(self, index: int, augmentation: str, seed: int) -> NDArray[Any]:
-        """Sample `index`: its bytes, decoded."""
+        """Reads and decodes sample `index`."""
         return self.decode(self.raw(index), index, augmentation, seed)
 
     def fingerprint(self) -> str:
-        """The original's: the data are the same."""
+        """The fingerprint of the original: the data are the same."""
         return self._split.fingerprint()

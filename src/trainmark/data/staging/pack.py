@@ -1,4 +1,4 @@
-"""Pack: samples of a split in one file on a node's own storage, and which samples of which data it holds."""
+"""Pack: samples of a split in one file on node-local storage, with index and completion record."""
 
 import hashlib
 import mmap
@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 from trainmark.spec.errors import DataError
 from trainmark.spec.files import read_json
 
-FORMAT = 1  # of a pack's files; another one is another name
+FORMAT = 1  # version of the file format; part of the name
 
 
 @dataclass(frozen=True)
 class Selection:
-    """The data by name and fingerprint, and of each sample whether it is needed."""
+    """A dataset by name and fingerprint, and which of its samples are needed."""
 
     dataset: str
     fingerprint: str
@@ -30,14 +30,14 @@ class Selection:
 
     @property
     def num_needed(self) -> int:
-        """How many samples are needed."""
+        """The number of needed samples."""
         return int(np.count_nonzero(self.needed))
 
     @property
     def pack_name(self) -> str:
         """The same for the same samples of the same data, on any node and in any run."""
         key = f"{FORMAT} {self.fingerprint} {len(self.needed)} ".encode() + np.packbits(self.needed).tobytes()
-        plain = self.dataset.rpartition(":")[2]  # a plug-in's own code is named by its module, too
+        plain = self.dataset.rpartition(":")[2]  # a plug-in's name includes its module
         return f"{plain}-{hashlib.blake2b(key, digest_size=8).hexdigest()}"
 
     def of_all(self) -> "Selection":
@@ -45,13 +45,13 @@ class Selection:
         return Selection(self.dataset, self.fingerprint, np.ones_like(self.needed))
 
 
-ROW = np.dtype([("length", "<i8"), ("crc32", "<u4")])  # of the index, which has one for every sample of the split
+ROW = np.dtype([("length", "<i8"), ("crc32", "<u4")])  # one row per sample of the split
 ABSENT = -1  # the length of a sample that is not in the pack
 UNREADABLE = (OSError, ValueError, TypeError, KeyError)  # what reading a damaged record or index raises
 
 
 class BrokenPackError(Exception):
-    """Why a pack cannot be used."""
+    """A pack cannot be used; the message is the reason."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class PackFolder:
 
     @property
     def samples(self) -> Path:
-        """The bytes of the samples, one after another, in the order of their numbers."""
+        """The bytes of the samples, concatenated in index order."""
         return self.path / "samples"
 
     @property
@@ -78,7 +78,7 @@ class PackFolder:
 
 @dataclass(frozen=True)
 class PackRecord:
-    """What a pack holds, as its completion record says."""
+    """The content of a pack's completion record."""
 
     fingerprint: str
     num_samples: int
@@ -95,13 +95,13 @@ class Pack:
     """The samples of a pack, readable by this process and those that it forks."""
 
     def __init__(self, folder: PackFolder) -> None:
-        """Opens the pack; BrokenPackError where its record, its index or its size is not as it was written."""
+        """Opens the pack; raises BrokenPackError if record, index or size do not match."""
         self.folder = folder
         self.record, rows = _read_index(folder)
         self._lengths = np.ascontiguousarray(rows["length"])
         self._checksums = np.ascontiguousarray(rows["crc32"])
         self._offsets = np.cumsum(np.maximum(self._lengths, 0)) - np.maximum(self._lengths, 0)
-        # One byte a sample, in memory that forked readers share: what one of them has checked, none checks again.
+        # One byte per sample, in memory shared by forked readers: each sample is verified once.
         self._checked: NDArray[np.uint8] = np.frombuffer(mmap.mmap(-1, len(rows)), np.uint8)
         try:
             self._file = folder.samples.open("rb", buffering=0)
@@ -109,14 +109,14 @@ class Pack:
         except OSError as error:
             raise BrokenPackError(f"its samples cannot be read: {error}") from error
         if size != self.record.size_bytes:
-            raise BrokenPackError(f"its samples take {size:,} bytes, but {self.record.size_bytes:,} were written")
+            raise BrokenPackError(f"its samples take {size:,} bytes, but should take {self.record.size_bytes:,}")
 
     def __contains__(self, index: int) -> bool:
         return bool(self._lengths[index] != ABSENT)
 
     def read(self, index: int) -> memoryview:
-        """The bytes of a sample in the pack, at first use compared with the checksum they had when they were staged."""
-        # numpy asks for huge pages: of a sample of 54 MiB, 15 ms instead of 30 are spent here.
+        """Reads the bytes of a sample, verifying its checksum on first use."""
+        # numpy uses huge pages: for a sample of 54 MiB, 15 ms instead of 30.
         content = np.empty(int(self._lengths[index]), np.uint8).data
         try:
             num_read = self._read_into(content, int(self._offsets[index]))
@@ -126,14 +126,14 @@ class Pack:
             raise self._damaged(index, f"only {num_read:,} of its {len(content):,} bytes are left")
         if not self._checked[index]:
             if zlib.crc32(content) != self._checksums[index]:
-                raise self._damaged(index, "its bytes are not those that were staged")
+                raise self._damaged(index, "its bytes do not match their checksum")
             self._checked[index] = 1
         return content
 
     def _read_into(self, content: memoryview, offset: int) -> int:
-        """How many bytes there were; no position is moved, since forked readers share the open file."""
+        """Returns the number of bytes read; preadv, since forked readers share the file position."""
         done = 0
-        while done < len(content):  # one call gives 2 GiB at most
+        while done < len(content):  # one call returns at most 2 GiB
             got = os.preadv(self._file.fileno(), [content[done:]], offset + done)
             if got == 0:
                 break
@@ -141,11 +141,11 @@ class Pack:
         return done
 
     def _damaged(self, index: int, what: str) -> DataError:
-        with suppress(OSError):  # without its record the pack is not used again
+        with suppress(OSError):  # without its record the pack is not reused
             self.folder.complete.unlink()
         return DataError(
             f"{self.folder.samples} on {socket.gethostname()}, sample {index}: {what}. The next attempt stages the "
-            "samples anew (trainmark resume). If this comes back, that storage is failing."
+            "samples again (trainmark resume). If this recurs, the storage is failing."
         )
 
     def __getstate__(self) -> PackFolder:
@@ -165,7 +165,7 @@ def _read_index(folder: PackFolder) -> tuple[PackRecord, NDArray[np.void]]:
     try:
         content = folder.index.read_bytes()
         if zlib.crc32(content) != record.index_crc32:
-            raise BrokenPackError("its index is not the one that was written")
+            raise BrokenPackError("its index does not match its checksum")
         rows: NDArray[np.void] = np.load(BytesIO(content), allow_pickle=False)
     except UNREADABLE as error:
         raise BrokenPackError(f"its index cannot be read: {error}") from error

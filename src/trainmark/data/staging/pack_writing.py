@@ -1,4 +1,4 @@
-"""Writing a pack: needed samples, read ahead by threads, written one after another; it is there whole or not at all."""
+"""Writing a pack atomically: needed samples, read ahead by threads, written one after another."""
 
 import os
 import shutil
@@ -20,23 +20,23 @@ from trainmark.spec.errors import StorageError
 from trainmark.spec.files import write_atomically, write_json
 from trainmark.spec.units import show_bytes
 
-READERS = 8  # threads: small files on shared storage cost waiting, not computing
-MOST_AHEAD = 64  # samples under way
-AHEAD_BYTES = 32 * 2**20  # of them: staging should not be the peak of a worker's memory
+READERS = 8  # threads: small files on shared storage are latency-bound
+MAX_AHEAD = 64  # samples in flight
+AHEAD_BYTES = 32 * 2**20  # in flight: staging should not set a worker's peak memory
 UNFINISHED = ".unfinished"
 
 
 def unfinished_folder(folder: Path) -> Path:
-    """The folder of a pack while it is written; what is found there under its lock was left by a writer that died."""
+    """The folder of a pack while it is written; if its lock is free, its writer has died."""
     return folder.with_name(f".{folder.name}{UNFINISHED}")
 
 
-def unwatched(done: int, total: int) -> None:
-    """Progress that is not shown."""
+def no_progress(done: int, total: int) -> None:
+    """Ignores progress."""
 
 
 def write_pack(split: StoredSplit, wanted: Selection, folder: Path, progress: Progress) -> None:
-    """`folder`, which must not exist yet, holds the pack; its lock must be held. On any error nothing is left."""
+    """Writes the pack to `folder`, which must not exist, under its lock; leaves nothing on error."""
     unfinished = unfinished_folder(folder)
     try:
         unfinished.mkdir()
@@ -44,7 +44,7 @@ def write_pack(split: StoredSplit, wanted: Selection, folder: Path, progress: Pr
         unfinished.rename(folder)
         _sync_folder(folder.parent)
     except OSError as error:
-        shutil.rmtree(unfinished, ignore_errors=True)  # before the error says how much is free
+        shutil.rmtree(unfinished, ignore_errors=True)  # before the free space is reported
         raise StorageError(_explain(error, folder.parent)) from error
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
@@ -67,7 +67,7 @@ def _write_files(split: StoredSplit, wanted: Selection, folder: PackFolder, prog
 
 
 def _copy_samples(split: StoredSplit, indices: Sequence[int], path: Path, progress: Progress) -> NDArray[np.void]:
-    """`path` holds the samples' bytes; the rows of the index come back."""
+    """Writes the samples' bytes; returns the rows of the index."""
     rows = np.zeros(len(split), ROW)
     rows["length"] = ABSENT
     with path.open("wb") as file:
@@ -81,21 +81,21 @@ def _copy_samples(split: StoredSplit, indices: Sequence[int], path: Path, progre
 
 
 def _read_ahead(split: StoredSplit, indices: Sequence[int]) -> Iterator[Raw]:
-    """The bytes of each sample, in order, while the next ones are being read."""
+    """Yields the bytes of each sample, in order, prefetching the next ones."""
     largest = max((split.size_bytes(index) for index in indices), default=0)
-    ahead = min(MOST_AHEAD, max(2, AHEAD_BYTES // max(1, largest)))
-    under_way: deque[Future[Raw]] = deque()
+    ahead = min(MAX_AHEAD, max(2, AHEAD_BYTES // max(1, largest)))
+    in_flight: deque[Future[Raw]] = deque()
     with ThreadPoolExecutor(READERS) as threads:
         for index in indices:
-            under_way.append(threads.submit(split.raw, index))
-            if len(under_way) == ahead:
-                yield under_way.popleft().result()
-        while under_way:
-            yield under_way.popleft().result()
+            in_flight.append(threads.submit(split.raw, index))
+            if len(in_flight) == ahead:
+                yield in_flight.popleft().result()
+        while in_flight:
+            yield in_flight.popleft().result()
 
 
 def _sync_folder(folder: Path) -> None:
-    """The names in the folder survive a power loss."""
+    """Syncs the folder, so that its names survive a power loss."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -107,10 +107,10 @@ def _explain(failure: OSError, storage: Path) -> str:
     if is_disk_full(failure):
         free = show_bytes(shutil.disk_usage(storage).free)
         return (
-            f"{storage} ran full while samples were staged there; they were removed again, which leaves {free} free. "
-            "Free more space there, or do without staging (launch.stage=none)."
+            f"{storage} became full while staging; the samples were removed, which leaves {free} free. "
+            "Free more space there, or disable staging (launch.stage=none)."
         )
     return (
-        f"Samples cannot be staged in {storage}: {failure}. Choose another place, or do without staging "
+        f"Samples cannot be staged in {storage}: {failure}. Choose another folder, or disable staging "
         "(launch.stage=none)."
     )

@@ -1,1 +1,1 @@
-"""The torch engine: models, precision, parallel modes, communication and checkpoints in PyTorch."""
+"""The torch engine: models, precisions, optimizers, parallel and communication modes in PyTorch."""

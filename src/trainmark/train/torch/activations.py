@@ -1,4 +1,4 @@
-"""Where activations wait for the backward pass: in memory, computed again, in the host's memory or on disk."""
+"""Activations between forward and backward pass: kept, recomputed, or offloaded to host memory or disk."""
 
 import tempfile
 from collections.abc import Iterator
@@ -14,28 +14,28 @@ from torch.utils.checkpoint import checkpoint
 
 from trainmark.spec.config import TrainConfig
 
-LEAST_BYTES = 2**16  # smaller tensors cost more to move than they free
+MIN_BYTES = 2**16  # moving smaller tensors costs more than it saves
 
 
 def recompute_layers(model: nn.Module) -> None:
-    """Every layer that has layers inside keeps only its input, and runs again when its gradient is wanted."""
+    """Every layer with sublayers keeps only its input and is recomputed in the backward pass."""
     for layer in model.children():
         if any(True for _ in layer.children()):
             layer.forward = partial(
                 checkpoint,
                 layer.forward,
                 use_reentrant=False,
-                context_fn=partial(_twice, layer),
+                context_fn=partial(_contexts, layer),
             )
 
 
-def _twice(layer: nn.Module) -> tuple[AbstractContextManager[Any], AbstractContextManager[Any]]:
+def _contexts(layer: nn.Module) -> tuple[AbstractContextManager[Any], AbstractContextManager[Any]]:
     return nullcontext(), _without_statistics(layer)
 
 
 @contextmanager
 def _without_statistics(layer: nn.Module) -> Iterator[None]:
-    """Inside, batch normalisation leaves its running statistics alone: a batch must count once, not twice."""
+    """Keeps batch normalisation from updating its running statistics: a batch must count once, not twice."""
     found = [m for m in layer.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm) and m.track_running_stats]
     momenta = [module.momentum for module in found]
     for module in found:
@@ -50,7 +50,7 @@ def _without_statistics(layer: nn.Module) -> Iterator[None]:
 
 
 def offloading(settings: TrainConfig, scratch: Path) -> AbstractContextManager[Any]:
-    """A context for the forward pass: what it saves for the backward pass is kept where the recipe says."""
+    """A context for the forward pass that offloads saved activations as configured."""
     if settings.torch.offload == "host":
         return save_on_cpu(pin_memory=True)
     if settings.torch.offload == "disk":
@@ -59,7 +59,7 @@ def offloading(settings: TrainConfig, scratch: Path) -> AbstractContextManager[A
 
 
 class _OnDisk(NamedTuple):
-    """A tensor's place in the file, and all that is needed to make it again."""
+    """A tensor's location in the file, and what is needed to restore it."""
 
     offset: int
     num_bytes: int
@@ -70,10 +70,10 @@ class _OnDisk(NamedTuple):
 
 
 class DiskOffload(saved_tensors_hooks):
-    """Writes saved activations to a nameless file in `scratch` and reads them back; one forward pass at a time."""
+    """Writes saved activations to an unnamed file in `scratch` and reads them back; one forward pass at a time."""
 
     def __init__(self, scratch: Path) -> None:
-        super().__init__(self._put, self._get)
+        super().__init__(self._pack, self._unpack)
         self._scratch = scratch
         self._file: BinaryIO | None = None
         self._end = 0
@@ -84,36 +84,36 @@ class DiskOffload(saved_tensors_hooks):
         self._end = 0
         super().__enter__()
 
-    def _put(self, tensor: Tensor) -> _OnDisk | Tensor:
-        if isinstance(tensor, nn.Parameter) or tensor.nbytes < LEAST_BYTES or (tensor.is_leaf and tensor.requires_grad):
+    def _pack(self, tensor: Tensor) -> _OnDisk | Tensor:
+        if isinstance(tensor, nn.Parameter) or tensor.nbytes < MIN_BYTES or (tensor.is_leaf and tensor.requires_grad):
             return tensor
         assert self._file is not None
         tensor = tensor.detach()
         dense = tensor if _is_dense(tensor) else tensor.contiguous()
         flat = torch.as_strided(dense, (dense.numel(),), (1,)).cpu()
-        place = _OnDisk(self._end, dense.nbytes, dense.dtype, dense.shape, dense.stride(), dense.device)
-        self._file.seek(place.offset)
+        location = _OnDisk(self._end, dense.nbytes, dense.dtype, dense.shape, dense.stride(), dense.device)
+        self._file.seek(location.offset)
         self._file.write(flat.view(torch.uint8).numpy().data)
-        self._end += place.num_bytes
-        return place
+        self._end += location.num_bytes
+        return location
 
-    def _get(self, place: _OnDisk | Tensor) -> Tensor:
-        if isinstance(place, Tensor):
-            return place
+    def _unpack(self, location: _OnDisk | Tensor) -> Tensor:
+        if isinstance(location, Tensor):
+            return location
         assert self._file is not None
-        data = bytearray(place.num_bytes)
-        self._file.seek(place.offset)
+        data = bytearray(location.num_bytes)
+        self._file.seek(location.offset)
         self._file.readinto(data)  # type: ignore[attr-defined]
-        flat = torch.frombuffer(data, dtype=place.dtype)
-        return flat.as_strided(place.shape, place.stride).to(place.device)
+        flat = torch.frombuffer(data, dtype=location.dtype)
+        return flat.as_strided(location.shape, location.stride).to(location.device)
 
 
 def _is_dense(tensor: Tensor) -> bool:
-    """Whether the elements fill a run of memory without gaps or overlaps, in whatever order."""
-    wanted = 1
+    """Whether the elements fill contiguous memory without gaps or overlaps, in any order."""
+    expected = 1
     for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
         if size != 1:
-            if stride != wanted:
+            if stride != expected:
                 return False
-            wanted *= size
+            expected *= size
     return True

@@ -1,4 +1,4 @@
-"""Batches on the device: gathered from a split in its memory, copied from readers ahead of use, or made up once."""
+"""Batches on the device: gathered from a resident split, prefetched from readers, or synthetic."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -12,52 +12,52 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from trainmark.data.epochs import MOST_SHIFT, Order, Views
+from trainmark.data.epochs import MAX_SHIFT, Indices, Views
 from trainmark.data.source import Streamed
 from trainmark.data.split import Split
 
-PINNED_AHEAD = 2  # batches in pinned memory that wait for their use
+PINNED_AHEAD = 2  # prefetched batches in pinned memory
 
 
 class Batches(Protocol):
-    """Where a loop's batches come from."""
+    """The source of training batches."""
 
-    def take(self, rows: Order, views: Views | None) -> Iterator[tuple[Tensor, Tensor]]:
-        """The batch of each row of sample numbers, each sample seen as `views` says."""
+    def take(self, rows: Indices, views: Views | None) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yields the batch of each row of sample indices, augmented as `views` says."""
         ...
 
 
-class KnownBatches(Batches, Protocol):
-    """Batches of samples that can also be predicted."""
+class DatasetBatches(Batches, Protocol):
+    """Batches of real samples, which can also be predicted."""
 
-    def in_order(self, indices: Order, batch_size: int) -> Iterator[Tensor]:
-        """The samples of `indices`, `batch_size` at a time."""
+    def in_order(self, indices: Indices, batch_size: int) -> Iterator[Tensor]:
+        """Yields the samples of `indices`, `batch_size` at a time."""
         ...
 
 
 class ResidentBatches:
-    """The split as tensors on the device, normalised and laid out once; a batch is one gather."""
+    """The split as tensors on the device, normalised and converted to its memory format once; a batch is one gather."""
 
     def __init__(self, split: Split, device: torch.device, *, channels_last: bool) -> None:
         samples = torch.from_numpy(split.samples).to(device, torch.float32)
         samples = (samples - _by_channel(split.offset, samples)) / _by_channel(split.scale, samples)
         self.is_channels_last = channels_last and samples.ndim == 4
-        # Gathering rows keeps the order of dimensions in memory, so N × H × W × C is stored and seen as N × C × H × W.
+        # A gather keeps the order of dimensions in memory, so N × H × W × C is stored and viewed as N × C × H × W.
         self.samples = samples.permute(0, 2, 3, 1).contiguous() if self.is_channels_last else samples.contiguous()
         self.labels = torch.from_numpy(split.labels).to(device)
         self.device = device
-        self._framed: Tensor | None = None
+        self._padded: Tensor | None = None
 
-    def take(self, rows: Order, views: Views | None) -> Iterator[tuple[Tensor, Tensor]]:
-        """The batch of each row of sample numbers, each sample seen as `views` says."""
+    def take(self, rows: Indices, views: Views | None) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yields the batch of each row of sample indices, augmented as `views` says."""
         indices = torch.from_numpy(rows).to(self.device)
         seen = None if views is None else torch.from_numpy(views).to(self.device)
         for step, row in enumerate(indices):
             samples = self._gather(row) if seen is None else self._gather_views(row, seen[step])
             yield samples, self.labels.index_select(0, row)
 
-    def in_order(self, indices: Order, batch_size: int) -> Iterator[Tensor]:
-        """The samples of `indices`, `batch_size` at a time."""
+    def in_order(self, indices: Indices, batch_size: int) -> Iterator[Tensor]:
+        """Yields the samples of `indices`, `batch_size` at a time."""
         for part in torch.split(torch.from_numpy(indices).to(self.device), batch_size):
             yield self._gather(part)
 
@@ -66,33 +66,33 @@ class ResidentBatches:
         return batch.permute(0, 3, 1, 2) if self.is_channels_last else batch
 
     def _gather_views(self, row: Tensor, views: Tensor) -> Tensor:
-        """The images of `row`, mirrored and moved: one gather from images with a frame of background around them."""
-        if self._framed is None:
-            self._framed = _framed(self.samples, channels_last=self.is_channels_last)
-        height, width = (size - 2 * MOST_SHIFT for size in self._framed.shape[1:3])
+        """The images of `row`, flipped and shifted: one gather from zero-padded images."""
+        if self._padded is None:
+            self._padded = _padded(self.samples, channels_last=self.is_channels_last)
+        height, width = (size - 2 * MAX_SHIFT for size in self._padded.shape[1:3])
         mirrored, down, right = views.unbind(1)
-        y = MOST_SHIFT - down[:, None] + torch.arange(height, device=self.device)
+        y = MAX_SHIFT - down[:, None] + torch.arange(height, device=self.device)
         x = torch.arange(width, device=self.device) - right[:, None]
-        x = MOST_SHIFT + torch.where(mirrored[:, None] == 1, width - 1 - x, x)
-        batch = self._framed[row[:, None, None], y[:, :, None], x[:, None, :]].permute(0, 3, 1, 2)
+        x = MAX_SHIFT + torch.where(mirrored[:, None] == 1, width - 1 - x, x)
+        batch = self._padded[row[:, None, None], y[:, :, None], x[:, None, :]].permute(0, 3, 1, 2)
         return batch if self.is_channels_last else batch.contiguous()
 
 
 def _by_channel(value: float | NDArray[np.float32], samples: Tensor) -> float | Tensor:
-    """A number as it is; one per channel so that it meets its channel of N × C × …."""
+    """A scalar unchanged; per-channel values shaped to broadcast over N × C × …."""
     if not isinstance(value, np.ndarray):
         return value
     return torch.from_numpy(value).to(samples).reshape(-1, *(1 for _ in samples.shape[2:]))
 
 
-def _framed(samples: Tensor, *, channels_last: bool) -> Tensor:
-    """N × H × W × C with a frame of zeros, the middle of the value range."""
+def _padded(samples: Tensor, *, channels_last: bool) -> Tensor:
+    """N × H × W × C, padded with zeros, the middle of the value range."""
     images = samples if channels_last else samples.permute(0, 2, 3, 1)
-    return F.pad(images, (0, 0, MOST_SHIFT, MOST_SHIFT, MOST_SHIFT, MOST_SHIFT)).contiguous()
+    return F.pad(images, (0, 0, MAX_SHIFT, MAX_SHIFT, MAX_SHIFT, MAX_SHIFT)).contiguous()
 
 
 class StreamedBatches:
-    """Samples that readers bring from disk; for a GPU a thread copies them to pinned memory ahead of use."""
+    """Samples from reader processes; for a GPU, a thread prefetches them into pinned memory."""
 
     def __init__(self, source: Streamed, device: torch.device, *, channels_last: bool) -> None:
         split = source.split
@@ -107,14 +107,14 @@ class StreamedBatches:
             for values in (split.offset, split.scale)
         )
 
-    def take(self, rows: Order, views: Views | None) -> Iterator[tuple[Tensor, Tensor]]:
-        """The batch of each row of sample numbers, each sample seen as `views` says."""
+    def take(self, rows: Indices, views: Views | None) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yields the batch of each row of sample indices, augmented as `views` says."""
         stored = self._source.read(list(rows), None if views is None else list(views))
         for row, samples in zip(rows, self._tensors(stored), strict=True):
             yield self._prepared(samples), self._labels.index_select(0, torch.from_numpy(row).to(self._device))
 
-    def in_order(self, indices: Order, batch_size: int) -> Iterator[Tensor]:
-        """The samples of `indices`, `batch_size` at a time."""
+    def in_order(self, indices: Indices, batch_size: int) -> Iterator[Tensor]:
+        """Yields the samples of `indices`, `batch_size` at a time."""
         parts = [indices[start : start + batch_size] for start in range(0, len(indices), batch_size)]
         for samples in self._tensors(self._source.read(parts, None)):
             yield self._prepared(samples)
@@ -123,7 +123,7 @@ class StreamedBatches:
         return pinned(arrays) if self._device.type == "cuda" else (torch.from_numpy(array) for array in arrays)
 
     def _prepared(self, samples: Tensor) -> Tensor:
-        """As the model takes them: on its device, normalised, in its layout; always a copy, as readers reuse memory."""
+        """Model inputs on the device, normalised, in its memory format; always a copy: readers reuse their buffers."""
         if self._device.type == "cuda":
             values = samples.to(self._device, non_blocking=True).float()
         else:
@@ -132,20 +132,20 @@ class StreamedBatches:
 
 
 def pinned(arrays: Iterator[NDArray[Any]]) -> Iterator[Tensor]:
-    """Each array as a tensor in pinned memory, copied by a thread while earlier ones are used."""
+    """Yields each array as a tensor in pinned memory, copied ahead by a thread."""
     ready: Queue[Tensor | BaseException | None] = Queue(PINNED_AHEAD)
-    is_over = threading.Event()
+    is_stopped = threading.Event()
 
     def copy() -> None:
         torch.set_num_threads(1)  # of this thread alone: the copy must not take the cores of reader processes
         try:
             for array in arrays:
-                _put(ready, torch.from_numpy(array).pin_memory(), is_over)
-                if is_over.is_set():
+                _put(ready, torch.from_numpy(array).pin_memory(), is_stopped)
+                if is_stopped.is_set():
                     return
-            _put(ready, None, is_over)
-        except BaseException as error:  # noqa: BLE001  the loop must end with it
-            _put(ready, error, is_over)
+            _put(ready, None, is_stopped)
+        except BaseException as error:  # noqa: BLE001  raised in the consumer
+            _put(ready, error, is_stopped)
 
     thread = threading.Thread(target=copy, name="pinning", daemon=True)
     thread.start()
@@ -155,23 +155,23 @@ def pinned(arrays: Iterator[NDArray[Any]]) -> Iterator[Tensor]:
                 raise item
             yield item
     finally:
-        is_over.set()
+        is_stopped.set()
         with suppress(Empty):
             while True:
                 ready.get_nowait()
         thread.join()
 
 
-def _put(queue: "Queue[Any]", item: Any, is_over: threading.Event) -> None:
-    """Waits for room, unless nobody takes anything any more."""
-    while not is_over.is_set():
+def _put(queue: "Queue[Any]", item: Any, is_stopped: threading.Event) -> None:
+    """Blocks until the queue has room or the consumer has stopped."""
+    while not is_stopped.is_set():
         with suppress(Full):
             queue.put(item, timeout=0.1)
             return
 
 
 class SyntheticBatches:
-    """One batch of random values, made once on the device and given in every step: nothing is read or copied."""
+    """One random batch, generated once on the device and used in every step: nothing is read or copied."""
 
     def __init__(
         self,
@@ -187,8 +187,8 @@ class SyntheticBatches:
         self._layout = torch.channels_last if channels_last and len(shape) == 3 else torch.contiguous_format
         self._batch: tuple[Tensor, Tensor] | None = None
 
-    def take(self, rows: Order, views: Views | None) -> Iterator[tuple[Tensor, Tensor]]:
-        """The same batch for each row."""
+    def take(self, rows: Indices, views: Views | None) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yields the same batch for each row."""
         if self._batch is None or len(self._batch[0]) != rows.shape[1]:
             self._batch = self._make(rows.shape[1])
         for _ in range(len(rows)):

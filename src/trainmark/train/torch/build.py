@@ -1,4 +1,4 @@
-"""The training state of one rank, put together from the parts that the configuration names."""
+"""Builds the training state of one rank from the parts that the configuration names."""
 
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
@@ -20,19 +20,19 @@ from trainmark.spec.registries import (
     TASKS,
 )
 from trainmark.spec.run_folder import AttemptFolder
-from trainmark.spec.seeds import Purpose, stream
+from trainmark.spec.seeds import RandomStream, generator_for
 from trainmark.train.engine import RankContext
 from trainmark.train.torch.activations import offloading, recompute_layers
-from trainmark.train.torch.process_group import replica_peers
-from trainmark.train.torch.protocols import Arithmetic, Communicator, Parallelism, Parts, Peers
-from trainmark.train.torch.speed import image_layout
+from trainmark.train.torch.compilation import image_memory_format
+from trainmark.train.torch.process_group import replica_group
+from trainmark.train.torch.protocols import Arithmetic, Communicator, Parallelism, Parts, WorkerGroup
 from trainmark.train.torch.tasks import Task
 from trainmark.workloads.find import find_card, find_size
 
 
 @dataclass(frozen=True)
 class TrainingState:
-    """A member's model on one rank, and all that trains it."""
+    """A member's model on one rank, and what trains it."""
 
     arithmetic: Arithmetic
     communicator: Communicator
@@ -41,12 +41,12 @@ class TrainingState:
     task: Task
 
 
-def build_state(context: RankContext, workers: Peers, sample_shape: tuple[int, ...]) -> TrainingState:
-    """Model, optimizer and all that trains them on this rank."""
+def build_state(context: RankContext, workers: WorkerGroup, sample_shape: tuple[int, ...]) -> TrainingState:
+    """Builds model, optimizer, precision, communication and parallel mode of this rank."""
     config, train, device = context.config, context.config.train, workers.device
     arithmetic = PRECISIONS.load(train.precision)(device, train)
     layout = layout_of(train, workers.size)
-    replicas = replica_peers(workers, layout)
+    replicas = replica_group(workers, layout)
     communicator = COMMUNICATION.load(train.communication)(_averaging(train.parallel, replicas), train)
     task = TASKS.load(find_size(config.workload, config.size).task)
     parts = Parts(
@@ -61,24 +61,24 @@ def build_state(context: RankContext, workers: Peers, sample_shape: tuple[int, .
         build_model=lambda: build_model(config, arithmetic, device),
     )
     parallelism = PARALLEL.load(train.parallel)(parts.build_model(), parts)
-    _part_from_other_ranks(config.seed, context.member, context.rank.rank)
+    _seed_per_rank(config.seed, context.member, context.rank.rank)
     optimizer = OPTIMIZERS.load(train.optimizer)(parallelism.parameters(), train)
     return TrainingState(arithmetic, communicator, parallelism, optimizer, task)
 
 
 def build_model(config: RunConfig, arithmetic: Arithmetic, device: torch.device) -> nn.Module:
-    """The model as it is trained: on its device, in its layout and precision."""
+    """Builds the model on its device, in its memory format and precision."""
     model: nn.Module = find_card(config.model).build("torch", config.model_settings)
-    model = arithmetic.convert(model.to(device).to(memory_format=image_layout(config.train)))  # type: ignore[call-overload]
+    model = arithmetic.convert(model.to(device).to(memory_format=image_memory_format(config.train)))  # type: ignore[call-overload]
     if device.type == "cpu" and config.train.torch.memory_format == "channels-last":
-        refuse_narrow_convolutions(model)
+        reject_narrow_convolutions(model)
     if config.train.torch.recompute:
         recompute_layers(model)
     return model
 
 
-def refuse_narrow_convolutions(model: nn.Module) -> None:
-    """Raises if oneDNN would compute wrong gradients of the model; the plan knows this only of models that state it."""
+def reject_narrow_convolutions(model: nn.Module) -> None:
+    """Raises if oneDNN would compute wrong gradients; the plan checks only models whose card declares it."""
     for name, layer in model.named_modules():
         if isinstance(layer, nn.Conv2d) and layer.kernel_size == (1, 1) and max(layer.stride) > 1:
             channels = layer.in_channels // layer.groups
@@ -91,7 +91,7 @@ def refuse_narrow_convolutions(model: nn.Module) -> None:
 
 
 def chosen_options(context: RankContext, state: TrainingState, *, is_synthetic: bool) -> EngineReady:
-    """Which options were on, for the Result."""
+    """The options in use, for the Result."""
     config, train, workers = context.config, context.config.train, context.workers
     return EngineReady(
         synthetic=is_synthetic,
@@ -117,18 +117,18 @@ def chosen_options(context: RankContext, state: TrainingState, *, is_synthetic: 
     )
 
 
-def _part_from_other_ranks(seed: int, member: int, rank: int) -> None:
-    """Weights came from a seed that all ranks share; what training itself draws (int8 rounds at random) must differ."""
-    torch.manual_seed(int(stream(seed, member, Purpose.NOISE, rank).integers(2**62)))
+def _seed_per_rank(seed: int, member: int, rank: int) -> None:
+    """Reseeds: initial weights use the same seed on all ranks, stochastic rounding (int8) a different one per rank."""
+    torch.manual_seed(int(generator_for(seed, member, RandomStream.NOISE, rank).integers(2**62)))
 
 
-def _averaging(parallel: str, replicas: Peers) -> Peers:
-    """Among whom gradients are averaged; where layers or shards travel, the parallel mode does it itself."""
-    return replicas if parallel == "data" else Peers(0, replicas.nodes[:1], None, replicas.device)
+def _averaging(parallel: str, replicas: WorkerGroup) -> WorkerGroup:
+    """The workers that average gradients; other parallel modes than "data" average them themselves."""
+    return replicas if parallel == "data" else WorkerGroup(0, replicas.nodes[:1], None, replicas.device)
 
 
 def _with_offloading(arithmetic: Arithmetic, config: RunConfig, attempt: AttemptFolder) -> Arithmetic:
-    """The arithmetic, whose training passes also move activations; predictions save none."""
+    """The arithmetic, with activation offloading in training passes; predictions save no activations."""
     if config.train.torch.offload == "none":
         return arithmetic
     offload = offloading(config.train, attempt.path)

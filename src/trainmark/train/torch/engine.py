@@ -1,4 +1,4 @@
-"""TorchEngine: PyTorch behind the protocol of train/engine.py."""
+"""TorchEngine: the Engine protocol of train/engine.py in PyTorch."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,27 +10,27 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from trainmark.data.epochs import Order, Views
-from trainmark.data.source import Known, Resident, Source, Synthetic
+from trainmark.data.epochs import Indices, Views
+from trainmark.data.source import DatasetSource, Resident, Source, Synthetic
 from trainmark.machine.ceilings import measure_ceiling
 from trainmark.spec.events import EngineReady, EpochFacts
 from trainmark.spec.seeds import weights_seed
-from trainmark.train.agreement import Store
 from trainmark.train.engine import (
     Clock,
     Data,
     DeviceFacts,
     HostClock,
+    IncompatibleStateError,
     RankContext,
-    UnfitStateError,
     UnreadableStateError,
 )
 from trainmark.train.out_of_memory import explain_out_of_memory
+from trainmark.train.shared_store import Store
 from trainmark.train.torch.batches import Batches, ResidentBatches, StreamedBatches, SyntheticBatches
 from trainmark.train.torch.build import TrainingState, build_state, chosen_options
-from trainmark.train.torch.process_group import barrier, gather_rows, join_group, leave_group, why_bytes_unseen
-from trainmark.train.torch.protocols import Peers
-from trainmark.train.torch.speed import image_layout
+from trainmark.train.torch.compilation import image_memory_format
+from trainmark.train.torch.process_group import barrier, gather_rows, join_group, leave_group, why_bytes_uncounted
+from trainmark.train.torch.protocols import WorkerGroup
 from trainmark.train.torch.step import Step, set_rate, set_weight_decay, step_of
 
 UNREADABLE = (OSError, RuntimeError, ValueError, LookupError, EOFError, UnpicklingError)
@@ -40,7 +40,7 @@ class TorchEngine:
     """One rank's model in PyTorch, on the CPU or on its GPU."""
 
     clock: Clock
-    _workers: Peers
+    _workers: WorkerGroup
     _state: TrainingState
 
     def __init__(self, context: RankContext) -> None:
@@ -57,12 +57,12 @@ class TorchEngine:
         return self._device.type == "cuda"
 
     def set_up(self) -> DeviceFacts:
-        """Threads, seed and device are set."""
+        """Sets threads, seed and device."""
         torch.set_num_threads(self._context.threads)
         torch.manual_seed(weights_seed(self._context.config.seed, self._context.member))
         if self._on_gpu:
             torch.backends.cudnn.benchmark = True
-        torch.ones(2**20).add_(1)  # large enough for all threads, so that they exist when their cores are checked
+        torch.ones(2**20).add_(1)  # starts all threads before their affinity is checked
         return DeviceFacts(
             name=torch.cuda.get_device_name() if self._on_gpu else "cpu",
             uuid=f"GPU-{torch.cuda.get_device_properties().uuid}" if self._on_gpu else None,
@@ -71,12 +71,12 @@ class TorchEngine:
         )
 
     def join(self) -> Store | None:
-        """The ranks form a process group: gloo on CPUs, NCCL on GPUs."""
+        """Joins the process group: gloo on CPUs, NCCL on GPUs."""
         self._workers, store = join_group(self._context, self._device)
         return store
 
     def build(self, data: Data) -> EngineReady:
-        """Model, optimizer and batches are there."""
+        """Builds model, optimizer and batches."""
         self._state = build_state(self._context, self._workers, data.sample_shape)
         self._train = self._open(data.train)
         if data.evaluation is not None:
@@ -84,9 +84,9 @@ class TorchEngine:
         return chosen_options(self._context, self._state, is_synthetic=isinstance(data.train, Synthetic))
 
     def _open(self, source: Source) -> Any:
-        """The batches of a source, made once."""
+        """The batches of a source, cached."""
         if id(source) not in self._batches:
-            channels_last = image_layout(self._context.config.train) == torch.channels_last
+            channels_last = image_memory_format(self._context.config.train) == torch.channels_last
             self._batches[id(source)] = self._batches_of(source, channels_last)
         return self._batches[id(source)]
 
@@ -99,15 +99,15 @@ class TorchEngine:
         task, shape, classes = self._state.task, source.shape, source.num_classes
         return SyntheticBatches(
             shape,
-            lambda count: task.made_up_targets(count, shape, classes, random),
+            lambda count: task.random_targets(count, shape, classes, random),
             random,
             channels_last=channels_last,
         )
 
     def read(self, path: Path) -> Any:
-        """The state that `save` wrote, on the device."""
+        """Reads a state written by `save` onto the device."""
         try:
-            # weights_only: a checkpoint is data and can never run code.
+            # weights_only: loading a checkpoint must never execute code.
             return torch.load(path, map_location=self._device, weights_only=True)
         except UNREADABLE as error:
             if _is_out_of_memory(error):
@@ -115,7 +115,7 @@ class TorchEngine:
             raise UnreadableStateError(type(error).__name__) from error
 
     def load(self, state: Any) -> None:
-        """Weights, optimizer, communication and random numbers are as they were saved."""
+        """Restores weights, optimizer, communication and random state."""
         self._whole = None
         try:
             self._state.parallelism.load(state["trained"], self._state.optimizer)
@@ -125,10 +125,10 @@ class TorchEngine:
         except (RuntimeError, ValueError, LookupError) as error:
             if _is_out_of_memory(error):
                 raise
-            raise UnfitStateError(type(error).__name__) from error
+            raise IncompatibleStateError(type(error).__name__) from error
 
     def measure_ceiling(self) -> dict[str, Any]:
-        """The best of several kernels at the run's precision; memory that they took does not count as the model's."""
+        """The best of several kernels at the run's precision; their memory is excluded from the peak."""
         if self._on_gpu:
             torch.cuda.empty_cache()
         config = self._context.config
@@ -137,7 +137,7 @@ class TorchEngine:
             torch.cuda.reset_peak_memory_stats()
         return measured
 
-    def feed(self, rows: Order, views: Views | None) -> Iterator[tuple[Tensor, Tensor]]:
+    def feed(self, rows: Indices, views: Views | None) -> Iterator[tuple[Tensor, Tensor]]:
         """Inputs and targets of each row, on the device."""
         assert self._train is not None
         return self._train.take(rows, views)
@@ -145,48 +145,48 @@ class TorchEngine:
     def step(self, batch: tuple[Tensor, Tensor], rate: float, decay_factor: float) -> Tensor:
         """One update; the loss stays on the device."""
         state = self._state
-        if self._step is None:  # not in `build`: a state may have been loaded since
+        if self._step is None:  # not in `build`: a state may be loaded in between
             self._step = step_of(state, captured=self._context.config.train.torch.cuda_graph)
         self._whole = None
         set_weight_decay(state.optimizer, decay_factor)
         set_rate(state.optimizer, rate, self._context.config.train.momentum_correction)
         return self._step(*batch)
 
-    def settle(self) -> None:
-        """All ranks hold the same weights."""
-        self._state.communicator.settle()
+    def sync_weights(self) -> None:
+        """Makes the weights the same on all ranks."""
+        self._state.communicator.sync_weights()
 
     def epoch_facts(self) -> EpochFacts:
-        """What the parallel mode measured."""
+        """Measurements of the parallel mode."""
         return self._state.parallelism.facts()
 
-    def why_bytes_unseen(self) -> str | None:
-        """NCCL's bytes pass no TCP socket; a single rank sends none."""
-        return why_bytes_unseen()
+    def why_bytes_uncounted(self) -> str | None:
+        """NCCL bypasses TCP sockets; a single rank sends nothing."""
+        return why_bytes_uncounted()
 
-    def predict(self, source: Known, indices: Order) -> NDArray[np.float32]:
-        """The predictions for `indices`, in their order: each rank makes a run of them, all get them all."""
+    def predict(self, source: DatasetSource, indices: Indices) -> NDArray[np.float32]:
+        """Predictions for `indices`, in their order: each rank computes one block, then all-gather."""
         model = self._whole_model()
         shares = np.array_split(indices, self._workers.size)
-        mine = shares[self._workers.rank]
-        some = mine if len(mine) else np.zeros(1, np.int64)  # without any, one sample gives the width of a prediction
+        share = shares[self._workers.rank]
+        some = share if len(share) else np.zeros(1, np.int64)  # an empty share still needs the width of a prediction
         batches, task = self._open(source), self._state.task
         model.eval()
         with torch.inference_mode(), self._state.arithmetic.forward():
             batch_size = self._context.config.evaluate.batch_size
             parts = [task.predictions(model, samples) for samples in batches.in_order(some, batch_size)]
         model.train()
-        rows = gather_rows(torch.cat(parts)[: len(mine)], [len(share) for share in shares])
+        rows = gather_rows(torch.cat(parts)[: len(share)], [len(each) for each in shares])
         return rows.cpu().numpy().astype(np.float32)
 
     def _whole_model(self) -> nn.Module:
-        """The model with all its weights, on every rank; made once between two steps."""
+        """The model with all its weights, on every rank; cached until the next step."""
         if self._whole is None:
             self._whole = self._state.parallelism.whole_model()
         return self._whole
 
     def save(self, file: IO[bytes]) -> None:
-        """Writes weights, optimizer, communication and random numbers."""
+        """Writes weights, optimizer, communication and random state."""
         state: dict[str, Any] = {
             "trained": self._state.parallelism.state(self._state.optimizer),
             "random_state": torch.get_rng_state(),
@@ -201,20 +201,20 @@ class TorchEngine:
         return {name: value.detach().cpu().numpy().copy() for name, value in model.state_dict().items()}
 
     def set_weights(self, weights: dict[str, NDArray[Any]]) -> None:
-        """The model has these weights; for a model that is whole on every rank."""
+        """Replaces the weights of a model that is whole on every rank."""
         model = self._whole_model()
         model.load_state_dict({name: torch.from_numpy(value) for name, value in weights.items()})
 
     def peak_device_bytes(self) -> int | None:
-        """What the GPU's allocator gave out at most."""
+        """Peak of the caching allocator; None on a CPU."""
         return torch.cuda.max_memory_allocated() if self._on_gpu else None
 
     def barrier(self) -> None:
-        """Every rank of the member has come here."""
+        """Returns when every rank of the member has called it."""
         barrier()
 
     def leave(self) -> None:
-        """The process group is no more."""
+        """Destroys the process group."""
         leave_group()
 
 
@@ -223,7 +223,7 @@ def _is_out_of_memory(error: Exception) -> bool:
 
 
 class CpuClock(HostClock):
-    """The host's clock; losses are read all at once."""
+    """The host's clock; losses are read in one transfer."""
 
     def read(self, losses: list[Tensor]) -> list[float]:
         """The losses as plain numbers."""
@@ -235,26 +235,26 @@ class GpuClock:
     """Events in the GPU's stream, which runs behind the host."""
 
     def __init__(self) -> None:
-        # Losses of ended steps are fetched on a stream of their own, so that nothing waits for the steps behind them.
+        # Losses of finished steps are read on a separate stream, so that reading does not wait for later steps.
         self._fetching = torch.cuda.Stream()  # type: ignore[no-untyped-call]
 
     def stamp(self) -> torch.cuda.Event:
-        """An event at the end of what the stream was given so far."""
+        """Records an event in the current stream."""
         event: torch.cuda.Event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
         event.record()
         return event
 
-    def num_over(self, stamps: list[torch.cuda.Event]) -> int:
-        """How many of these events the GPU has passed."""
+    def num_finished(self, stamps: list[torch.cuda.Event]) -> int:
+        """How many of these events the GPU has reached."""
         return next((i for i, event in enumerate(stamps) if not event.query()), len(stamps))  # type: ignore[no-untyped-call]
 
     def seconds_between(self, start: torch.cuda.Event, end: torch.cuda.Event) -> float:
-        """The GPU's own time."""
+        """GPU time."""
         seconds: float = start.elapsed_time(end) / 1e3
         return seconds
 
     def read(self, losses: list[Tensor]) -> list[float]:
-        """The losses of steps that the GPU has ended."""
+        """The losses of steps that the GPU has finished."""
         with torch.cuda.stream(self._fetching):
             values: list[float] = torch.stack(losses).double().tolist()
         return values

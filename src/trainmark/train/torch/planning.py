@@ -1,20 +1,24 @@
-"""The settings of [train.torch]: the fastest for the site's devices, and what cannot go together; imports no torch."""
+"""PyTorch, on CPUs and NVIDIA GPUs: all models, optimizers, precisions, parallel and communication modes.
+
+What the engine offers, its defaults per device, and what it refuses; read by the plan on nodes without torch.
+"""
 
 from collections.abc import Iterator
 from typing import Any
 
 from trainmark.spec.config import Compiler, MemoryFormat, RunChoices, RunConfig, TrainChoices, TrainConfig
-from trainmark.spec.engine_offer import differing
+from trainmark.spec.engine_offer import EngineOffer, differing
 from trainmark.spec.layout import SPLITTING
 from trainmark.spec.model_card import BLOCK_CHANNELS
+from trainmark.spec.registries import COMMUNICATION, COMMUNICATION_PRECISIONS, OPTIMIZERS, PARALLEL, PRECISIONS, TASKS
 from trainmark.spec.site import Site
 from trainmark.spec.units import counted
 from trainmark.workloads.find import find_card
 
-SCALED = ("fp16-mixed", "fp16")  # precisions that scale the loss, and look at the gradients before each step
+SCALED = ("fp16-mixed", "fp16")  # precisions with loss scaling, which inspect the gradients before each step
 
-# What oneDNN's blocked layout can be used with.
-FOR_BLOCKS: dict[str, str | bool] = {
+# What oneDNN's blocked layout requires.
+ONEDNN_REQUIRES: dict[str, str | bool] = {
     "precision": "fp32",
     "torch.compiler": "none",
     "parallel": "data",
@@ -25,7 +29,7 @@ FOR_BLOCKS: dict[str, str | bool] = {
 
 
 def fill(choices: RunChoices, workers: int, site: Site) -> dict[str, Any]:
-    """The section with nothing open: docs/benchmarks.md holds the measurements behind each default."""
+    """Returns the section with all defaults resolved; docs/benchmarks.md has the measurements behind them."""
     train = choices.train
     train = _with(train, compiler=train.torch.compiler or default_compiler(choices.model, train, site))
     train = _with(train, memory_format=train.torch.memory_format or default_layout(choices, train, site))
@@ -40,7 +44,7 @@ def _with(train: TrainChoices, **settings: str | bool) -> TrainChoices:
 
 
 def default_compiler(model: str, train: TrainChoices, site: Site) -> Compiler:
-    """Inductor on accelerators, where it can be; on CPUs compiling costs a minute and gains nothing."""
+    """Inductor on accelerators, where possible; on CPUs compilation costs a minute and gains nothing."""
     whole = (
         has_fixed_shapes(model)
         and train.parallel == "data"
@@ -51,29 +55,29 @@ def default_compiler(model: str, train: TrainChoices, site: Site) -> Compiler:
 
 
 def default_layout(choices: RunChoices, train: TrainChoices, site: Site) -> MemoryFormat:
-    """Channels last; on CPUs oneDNN's blocks for models that support them, NCHW where channels-last is unsafe."""
+    """Channels last; on CPUs oneDNN's blocked layout for models that support it, NCHW where channels-last is unsafe."""
     if site.has_accelerators:
         return "channels-last"
-    if find_card(choices.model).blocked_layout and not any(differing(train, FOR_BLOCKS)):
+    if find_card(choices.model).blocked_layout and not any(differing(train, ONEDNN_REQUIRES)):
         return "onednn"
     return "contiguous" if find_card(choices.model).narrow_channels(choices.model_settings) else "channels-last"
 
 
 def has_fixed_shapes(model: str) -> bool:
-    """Whether all tensors of a model have shapes that do not depend on the data."""
+    """Whether no tensor shape in the model depends on the data."""
     return find_card(model).has_fixed_shapes
 
 
 def reasons_against_graph(model: str, train: TrainChoices, workers: int) -> list[str]:
-    """Why the whole step cannot be replayed as one CUDA graph; nothing where it can."""
+    """Why the step cannot be captured as one CUDA graph; empty if it can."""
     against = {
         f"shapes inside {model} depend on the data": not has_fixed_shapes(model),
         f"{workers} workers exchange gradients inside the step": workers > 1,
-        f"{train.precision} looks at the gradients before each step": train.precision in SCALED,
+        f"{train.precision} inspects the gradients before each step": train.precision in SCALED,
         "int8 draws random numbers on the host": train.precision == "int8",
         "offloaded activations leave the device": train.torch.offload != "none",
-        "re-computation saves the state of the random generator": train.torch.recompute,
-        "torchscript specialises while it runs": train.torch.compiler == "torchscript",
+        "recomputation saves the state of the random generator": train.torch.recompute,
+        "torchscript specialises at run time": train.torch.compiler == "torchscript",
         f"train.momentum_correction={train.momentum_correction} changes momentum between steps": (
             train.momentum_correction != "as-published"
         ),
@@ -82,7 +86,7 @@ def reasons_against_graph(model: str, train: TrainChoices, workers: int) -> list
 
 
 def refusals(config: RunConfig, workers: int, site: Site) -> Iterator[str]:
-    """Why torch cannot train this, each reason with the nearest valid choice."""
+    """Yields why torch cannot train this, each reason with the nearest valid choice."""
     yield from _arithmetic(config.train)
     yield from _powersgd(config.train)
     yield from _memory(config.train, site)
@@ -93,22 +97,22 @@ def refusals(config: RunConfig, workers: int, site: Site) -> Iterator[str]:
 def _arithmetic(train: TrainConfig) -> Iterator[str]:
     if train.precision == "int8" and train.parallel != "data":
         yield (
-            f"int8 training quantises whole layers, which train.parallel={train.parallel} does not leave in one place. "
+            f"int8 training quantises whole layers, but train.parallel={train.parallel} splits them. "
             "Choose --set train.parallel=data, or --set train.precision=bf16-mixed."
         )
     if train.precision == "fp16" and train.parallel == "sharded":
         yield (
-            "Pure fp16 keeps batch normalisation in fp32, but sharding wants one format in a layer. "
+            "Pure fp16 keeps batch normalisation in fp32, but sharding needs one dtype per layer. "
             "Choose --set train.precision=fp16-mixed, or --set train.parallel=data."
         )
     if train.precision in SCALED and train.communication == "parameter-server":
         yield (
-            f"{train.precision} gives each worker's loss a scale of its own, which a parameter server cannot undo. "
+            f"{train.precision} scales the loss of each worker separately, which a parameter server cannot undo. "
             "Choose --set train.precision=bf16-mixed, or --set train.communication=allreduce."
         )
     if train.precision == "fp16" and train.optimizer in ("adam", "adamw", "adagrad", "lamb"):
         yield (
-            f"{train.optimizer} keeps squared gradients, which vanish in pure fp16. "
+            f"{train.optimizer} keeps squared gradients, which underflow in pure fp16. "
             "Choose --set train.precision=fp16-mixed, or --set train.optimizer=sgd."
         )
 
@@ -116,30 +120,30 @@ def _arithmetic(train: TrainConfig) -> Iterator[str]:
 def _powersgd(train: TrainConfig) -> Iterator[str]:
     if train.communication_precision == "powersgd" and train.communication != "allreduce":
         yield (
-            f"powersgd brings its own exchange, so train.communication={train.communication} cannot be used with it. "
+            f"powersgd has its own all-reduce, so train.communication={train.communication} cannot be used with it. "
             "Choose --set train.communication=allreduce, or --set train.communication_precision=int8."
         )
     if train.communication_precision == "powersgd" and train.precision in SCALED:
         yield (
-            f"powersgd would keep the overflows that {train.precision} tries out in its memory of errors. "
+            f"powersgd would keep the overflows of {train.precision} in its error feedback. "
             "Choose --set train.precision=bf16-mixed, or --set train.communication_precision=fp16."
         )
 
 
 def _memory(train: TrainConfig, site: Site) -> Iterator[str]:
     if train.torch.offload == "host" and not site.has_accelerators:
-        yield "On a CPU activations are in host memory already. Choose --set train.torch.offload=disk."
+        yield "On a CPU, activations are in host memory already. Choose --set train.torch.offload=disk."
     if train.torch.offload == "disk" and train.parallel in SPLITTING:
         yield (
             f"train.torch.offload=disk keeps the activations of one pass at a time, but train.parallel="
-            f"{train.parallel} has several under way. Choose --set train.torch.offload=none (and recompute), or "
+            f"{train.parallel} has several in flight. Choose --set train.torch.offload=none (and recompute), or "
             "--set train.parallel=sharded."
         )
     if train.torch.memory_format != "onednn":
         return
     if site.has_accelerators:
         yield "The oneDNN layout is for CPUs. Choose --set train.torch.memory_format=channels-last."
-    for key, chosen, only in differing(train, FOR_BLOCKS):
+    for key, chosen, only in differing(train, ONEDNN_REQUIRES):
         yield (
             f"The oneDNN layout works with train.{key}={only} only, but it is {chosen}. "
             f"Choose --set train.torch.memory_format=channels-last, or --set train.{key}={only}."
@@ -160,20 +164,37 @@ def _unsafe_layout(config: RunConfig, site: Site) -> Iterator[str]:
 def _speed(config: RunConfig, workers: int, site: Site) -> Iterator[str]:
     train = config.train
     if train.torch.cuda_graph and not site.has_accelerators:
-        yield "CUDA graphs need a GPU, but the site has none. Leave train.torch.cuda_graph out."
+        yield "CUDA graphs need a GPU, but the site has none. Do not set train.torch.cuda_graph."
     elif train.torch.cuda_graph and (reasons := reasons_against_graph(config.model, train, workers)):
-        yield f"The step cannot be one CUDA graph: {reasons[0]}. Choose --set train.torch.cuda_graph=false."
+        yield f"The step cannot be captured as a CUDA graph: {reasons[0]}. Choose --set train.torch.cuda_graph=false."
     if train.torch.compiler == "none":
         return
     if not has_fixed_shapes(config.model):
         yield f"Shapes inside {config.model} depend on the data. Choose --set train.torch.compiler=none."
     for key, chosen, only in differing(train, {"parallel": "data", "torch.recompute": False}):
         yield (
-            f"{train.torch.compiler} compiles the whole model, which train.{key}={chosen} takes apart. "
+            f"{train.torch.compiler} compiles the whole model, but train.{key}={chosen} splits it. "
             f"Choose --set train.torch.compiler=none, or --set train.{key}={only}."
         )
     if train.precision == "int8":
-        yield f"{train.torch.compiler} cannot see into int8 products. Choose --set train.torch.compiler=none."
+        yield f"{train.torch.compiler} cannot compile int8 products. Choose --set train.torch.compiler=none."
     for name in (train.precision, train.batch_norm):
         if train.torch.compiler == "torchscript" and name in ("fp16", "synchronised"):
             yield f"torchscript cannot compile what {name} does in Python. Choose --set train.torch.compiler=none."
+
+
+OFFER = EngineOffer(
+    implementation="trainmark.train.torch.engine:TorchEngine",
+    packages=("torch",),
+    # These registries are of torch's parts, those of plug-ins included.
+    tasks=TASKS,
+    devices=("cpu", "cuda"),
+    optimizers=OPTIMIZERS,
+    precisions=PRECISIONS,
+    parallel=PARALLEL,
+    communication=COMMUNICATION,
+    communication_precisions=COMMUNICATION_PRECISIONS,
+    section="torch",
+    fill=fill,
+    refusals=refusals,
+)

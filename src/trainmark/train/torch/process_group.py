@@ -1,4 +1,4 @@
-"""The workers of one member find each other and act together."""
+"""The process group of one member: rendezvous, barrier, gather."""
 
 import os
 import socket
@@ -17,43 +17,43 @@ from trainmark.spec.layout import ParallelLayout
 from trainmark.spec.plan import Rank
 from trainmark.spec.run_folder import AttemptFolder
 from trainmark.train.engine import RankContext
-from trainmark.train.torch.protocols import Peers
+from trainmark.train.torch.protocols import WorkerGroup
 
 TIMEOUT = timedelta(minutes=10)
 POLL_S = 0.02
 
 
-def join_group(context: RankContext, device: torch.device) -> tuple[Peers, Store | None]:
-    """This rank and the member's other workers, in a process group, and the store they share; alone, it needs none."""
+def join_group(context: RankContext, device: torch.device) -> tuple[WorkerGroup, Store | None]:
+    """Joins the process group of the member's workers; returns it and the shared store, None for one worker."""
     rank, record, attempt = context.rank, context.record, context.attempt
     nodes = tuple(each.node for each in record.job.ranks)
     if len(nodes) == 1:
-        return Peers(0, nodes, None, device), None
-    own = address_for_other_nodes(record.group.network_interface) if len(set(nodes)) > 1 else address_within_node()
-    for library in ("GLOO", "NCCL"):  # else each looks for an interface itself, by the host's name
-        os.environ.setdefault(f"{library}_SOCKET_IFNAME", own.interface)
-    store = _open_store(rank, len(nodes), own, attempt)
+        return WorkerGroup(0, nodes, None, device), None
+    address = address_for_other_nodes(record.group.network_interface) if len(set(nodes)) > 1 else address_within_node()
+    for library in ("GLOO", "NCCL"):  # otherwise each picks an interface itself, by host name
+        os.environ.setdefault(f"{library}_SOCKET_IFNAME", address.interface)
+    store = _open_store(rank, len(nodes), address, attempt)
     backend = "nccl" if device.type == "cuda" else "gloo"
     dist.init_process_group(backend, store=store, rank=rank.rank, world_size=len(nodes), timeout=TIMEOUT)
-    return Peers(rank.rank, nodes, dist.group.WORLD, device), store
+    return WorkerGroup(rank.rank, nodes, dist.group.WORLD, device), store
 
 
-def replica_peers(workers: Peers, layout: ParallelLayout) -> Peers:
-    """The workers that hold the same part of the model as this one; all workers call this together."""
+def replica_group(workers: WorkerGroup, layout: ParallelLayout) -> WorkerGroup:
+    """The workers that hold the same stage of the model as this one; collective over all workers."""
     if layout.stages == 1:
         return workers
-    mine = workers
+    found = workers
     for stage in range(layout.stages):
         ranks = [rank for rank in range(workers.size) if layout.stage_of(rank) == stage]
         group = dist.new_group(ranks) if len(ranks) > 1 else None
         if workers.rank in ranks:
             nodes = tuple(workers.nodes[rank] for rank in ranks)
-            mine = Peers(layout.replica_of(workers.rank), nodes, group, workers.device)
-    return mine
+            found = WorkerGroup(layout.replica_of(workers.rank), nodes, group, workers.device)
+    return found
 
 
 def _open_store(rank: Rank, workers: int, own: Address, attempt: AttemptFolder) -> Store:
-    """Rank 0 opens a port that the system chooses, on its own address alone, and leaves it in a file."""
+    """Rank 0 listens on a free port of its own address only, and writes it to the rendezvous file."""
     if rank.rank == 0:
         listener = socket.create_server((own.address, 0), backlog=max(128, workers))
         port = listener.getsockname()[1]
@@ -73,40 +73,40 @@ def _open_store(rank: Rank, workers: int, own: Address, attempt: AttemptFolder) 
 
 
 def _wait_for_rendezvous(attempt: AttemptFolder) -> dict[str, Any]:
-    """What rank 0 wrote."""
+    """Returns address and port of rank 0."""
     try:
         found: dict[str, Any] = read_when_visible(
             lambda: read_json(attempt.rendezvous), attempt.path, TIMEOUT.total_seconds(), POLL_S
         )
     except (OSError, ValueError):
-        raise TimeoutError(f"rank 0 did not say within {TIMEOUT} how to reach it") from None
+        raise TimeoutError(f"rank 0 did not write its address within {TIMEOUT}") from None
     return found
 
 
-def why_bytes_unseen() -> str | None:
-    """Why no TCP socket of this process carries what it sends to the others; None where one does."""
+def why_bytes_uncounted() -> str | None:
+    """Why TCP sockets do not show the bytes sent to other ranks; None if they do."""
     if not dist.is_initialized():
         return "a single worker sends nothing"
     if dist.get_backend() != "gloo":
-        # NCCL moves data over NVLink, shared memory or its own network code.
-        return f"{dist.get_backend()} sends past the TCP sockets that can be read"
+        # NCCL uses NVLink, shared memory or its own network stack.
+        return f"{dist.get_backend()} bypasses the TCP sockets that are counted"
     return None
 
 
 def leave_group() -> None:
-    """The group is no more."""
+    """Destroys the process group."""
     if dist.is_initialized():
         dist.destroy_process_group()
 
 
 def barrier() -> None:
-    """Every worker of the member has come here."""
+    """Returns when every worker of the member has called it."""
     if dist.is_initialized():
         dist.barrier()
 
 
 def gather_rows(rows: Tensor, counts: list[int]) -> Tensor:
-    """The rows of all workers, worker after worker; worker i brings counts[i] of them."""
+    """All-gathers rows in rank order; worker i contributes counts[i] of them."""
     if not dist.is_initialized():
         return rows
     padded = rows.new_zeros(max(counts), *rows.shape[1:])

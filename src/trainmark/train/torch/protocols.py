@@ -1,4 +1,4 @@
-"""What a precision, a communication mode and a parallel mode do in the torch engine, and what they are given."""
+"""The protocols of precisions, communication modes and parallel modes in the torch engine."""
 
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
@@ -19,23 +19,23 @@ class Scaler(Protocol):
     """Keeps small gradients representable: torch.amp.GradScaler, or anything that acts like it."""
 
     def scale(self, outputs: Tensor) -> Tensor:
-        """The loss, made larger."""
+        """Returns the scaled loss."""
         ...
 
     def step(self, optimizer: torch.optim.Optimizer) -> Any:
-        """Makes the gradients small again and steps, unless they overflowed."""
+        """Unscales the gradients and steps, unless they overflowed."""
         ...
 
     def update(self) -> None:
-        """Chooses the next scale."""
+        """Updates the scale."""
         ...
 
     def state_dict(self) -> dict[str, Any]:
-        """What a checkpoint keeps."""
+        """The state for a checkpoint."""
         ...
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Goes on from a checkpoint."""
+        """Restores the state of a checkpoint."""
         ...
 
 
@@ -45,49 +45,49 @@ def _unchanged(model: nn.Module) -> nn.Module:
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """`note` says what runs on this device; it stands in the Result."""
+    """The arithmetic of training; `note` describes it in the Result."""
 
     note: str
     convert: Callable[[nn.Module], nn.Module] = _unchanged
     forward: Callable[[], AbstractContextManager[Any]] = nullcontext
     scaler: Scaler | None = None
-    loss_tolerance: float = 1e-5  # how far a step's loss may be from fp32's; fp32 itself may add up in another order
+    loss_tolerance: float = 1e-5  # of a step's loss relative to fp32; summation order alone may differ in fp32
 
 
 class Communicator(Protocol):
-    """Joins what the copies of a model learn."""
+    """Keeps the replicas of a model in sync."""
 
-    def share(self, model: nn.Module) -> nn.Module:
-        """The model to call in the forward pass; its backward joins gradients, if this mode joins gradients."""
+    def wrap(self, model: nn.Module) -> nn.Module:
+        """Returns the model to call in the forward pass; its backward pass reduces gradients if this mode does so."""
         ...
 
     def update(self, optimizer: torch.optim.Optimizer, step: Callable[[], None]) -> None:
-        """The weights take one step; `step` is this worker's own update by `optimizer`."""
+        """Updates the weights; `step` is the local update by `optimizer`."""
         ...
 
-    def settle(self) -> None:
-        """All workers hold the same weights: called before evaluations and checkpoints, by all of them."""
+    def sync_weights(self) -> None:
+        """Makes the weights the same on all workers, before evaluations and checkpoints; collective."""
         ...
 
     def facts(self) -> EpochFacts:
-        """What was measured since the last call; `waited_s` (time that communication kept this worker waiting).
+        """Measurements since the last call: `waited_s` is the time that this worker waited for communication.
 
-        A mode that sends past the process group's sockets says so: `sent_bytes` None and a `sent_reason`.
+        A mode that bypasses the process group's sockets sets `sent_bytes` to None and a `sent_reason`.
         """
         ...
 
     def state(self) -> dict[str, Any]:
-        """What a checkpoint must keep of this worker: error feedback and the like; tensors and plain values."""
+        """The state of this worker for a checkpoint, such as error feedback: tensors and plain values."""
         ...
 
     def load(self, state: dict[str, Any]) -> None:
-        """Goes on from `state`."""
+        """Restores what `state` returned."""
         ...
 
 
 @dataclass(frozen=True)
-class Peers:
-    """A process group, this worker's place in it, and the node of each of its workers. Alone, there is no group."""
+class WorkerGroup:
+    """A process group (None for one worker), this worker's rank in it, and the node of each of its workers."""
 
     rank: int
     nodes: tuple[str, ...]
@@ -96,18 +96,18 @@ class Peers:
 
     @property
     def size(self) -> int:
-        """How many workers there are."""
+        """The number of workers."""
         return len(self.nodes)
 
 
 @dataclass(frozen=True)
 class Parts:
-    """What a parallel mode works with. `workers` are all of the member's, `replicas` those with the same stage."""
+    """What a parallel mode is built from. `workers` are all of the member's, `replicas` those with the same stage."""
 
     settings: TrainConfig
     layout: ParallelLayout
-    workers: Peers
-    replicas: Peers
+    workers: WorkerGroup
+    replicas: WorkerGroup
     task: Task
     arithmetic: Arithmetic
     communicator: Communicator
@@ -116,28 +116,28 @@ class Parts:
 
 
 class Parallelism(Protocol):
-    """A model, trained by the workers of a member together."""
+    """A model that the workers of a member train together."""
 
     def parameters(self) -> Iterable[nn.Parameter]:
-        """What this worker's optimizer updates."""
+        """The parameters that this worker's optimizer updates."""
         ...
 
     def forward_backward(self, inputs: Tensor, targets: Tensor) -> Tensor:
-        """The mean loss of this worker's replica, detached; afterwards the gradients are there, joined."""
+        """Computes reduced gradients; returns the mean loss of this worker's replica, detached."""
         ...
 
     def whole_model(self) -> nn.Module:
-        """The model with all its weights, for predictions, on every worker; all workers call it together."""
+        """Returns the model with all its weights, for predictions, on every worker; collective."""
         ...
 
     def state(self, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
-        """The state of this worker that a checkpoint keeps: tensors and plain values; all call it together."""
+        """The state of this worker for a checkpoint: tensors and plain values; collective."""
         ...
 
     def load(self, state: dict[str, Any], optimizer: torch.optim.Optimizer) -> None:
-        """Goes on from what `state` gave on this worker."""
+        """Restores what `state` returned on this worker."""
         ...
 
     def facts(self) -> EpochFacts:
-        """What was measured since the last call: `waited_s` for other workers, and the mode's own figures."""
+        """Measurements since the last call: `waited_s` for other workers, and the mode's own."""
         ...

@@ -1,4 +1,4 @@
-"""Tasks: what a member learns, as training and evaluation see it."""
+"""Tasks: loss and predictions of a model."""
 
 from typing import Protocol
 
@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from trainmark.spec.events import EpochFacts
 
-MADE_UP_BOXES = 4  # in each made-up image
+RANDOM_BOXES = 4  # per synthetic image
 
 
 class Task(Protocol):
@@ -21,22 +21,22 @@ class Task(Protocol):
 
     @staticmethod
     def loss_of_outputs(outputs: Tensor, targets: Tensor) -> Tensor:
-        """The same from what the last layer gave, for models whose layers are split over workers."""
+        """The same from the model's outputs, for models whose layers are split over workers."""
         ...
 
     @staticmethod
     def predictions(model: nn.Module, inputs: Tensor) -> Tensor:
-        """One row per sample, of a size that does not depend on the sample."""
+        """One row per sample, of fixed size."""
         ...
 
     @staticmethod
-    def made_up_targets(batch_size: int, shape: tuple[int, ...], num_classes: int, random: torch.Generator) -> Tensor:
+    def random_targets(batch_size: int, shape: tuple[int, ...], num_classes: int, random: torch.Generator) -> Tensor:
         """Targets for random samples, on the generator's device."""
         ...
 
     @staticmethod
     def facts(model: nn.Module) -> EpochFacts:
-        """What the model has counted in training since the last call; plain values."""
+        """What the model counted in training since the last call; plain values."""
         ...
 
 
@@ -50,7 +50,7 @@ class Classification:
 
     @staticmethod
     def loss_of_outputs(outputs: Tensor, targets: Tensor) -> Tensor:
-        """The same from what the last layer gave."""
+        """The same from the model's outputs."""
         return F.cross_entropy(outputs.float(), targets)
 
     @staticmethod
@@ -59,13 +59,13 @@ class Classification:
         return F.softmax(model(inputs).float(), dim=1)
 
     @staticmethod
-    def made_up_targets(batch_size: int, shape: tuple[int, ...], num_classes: int, random: torch.Generator) -> Tensor:
-        """Any classes."""
+    def random_targets(batch_size: int, shape: tuple[int, ...], num_classes: int, random: torch.Generator) -> Tensor:
+        """Random classes."""
         return torch.randint(num_classes, (batch_size,), device=random.device, generator=random)
 
     @staticmethod
     def facts(model: nn.Module) -> EpochFacts:
-        """Nothing: every sample costs the same."""
+        """Empty: every sample costs the same."""
         return {}
 
 
@@ -74,14 +74,14 @@ class Detection:
 
     @staticmethod
     def loss(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
-        """The sum of the model's losses; what it proposes depends on the targets, so it computes them itself."""
+        """The sum of the model's losses, which it computes itself: proposals depend on the targets."""
         loss: Tensor = model(inputs, targets)
         return loss
 
     @staticmethod
     def loss_of_outputs(outputs: Tensor, targets: Tensor) -> Tensor:
-        """There is none: the plan splits no detector, since no card of one states its layers."""
-        raise AssertionError("the plan has checked it")
+        """Not supported: the plan never splits a detector, whose card declares no layers."""
+        raise AssertionError("checked by the plan")
 
     @staticmethod
     def predictions(model: nn.Module, inputs: Tensor) -> Tensor:
@@ -90,16 +90,16 @@ class Detection:
         return detections.float()
 
     @staticmethod
-    def made_up_targets(batch_size: int, shape: tuple[int, ...], num_classes: int, random: torch.Generator) -> Tensor:
-        """A few boxes of any class, a fourth of the image high and wide."""
+    def random_targets(batch_size: int, shape: tuple[int, ...], num_classes: int, random: torch.Generator) -> Tensor:
+        """A few boxes of random class, a quarter of the image high and wide."""
         size = torch.tensor(shape[1:], device=random.device, dtype=torch.float32)
-        few = (batch_size, MADE_UP_BOXES)
+        few = (batch_size, RANDOM_BOXES)
         corners = torch.rand(*few, 2, device=random.device, generator=random) * size * 0.75
         classes = torch.randint(num_classes, (*few, 1), device=random.device, generator=random)
         return torch.cat([corners, corners + size / 4, classes], dim=2)
 
     @staticmethod
     def facts(model: nn.Module) -> EpochFacts:
-        """How many proposals went through the box head, of how many images: a sample's FLOPs depend on it."""
+        """The numbers of images and of proposals in the box head: a sample's FLOPs depend on them."""
         images, proposals = model.take_seen()  # type: ignore[operator]
         return {"images_seen": images, "proposals_seen": proposals}

@@ -20,7 +20,7 @@ ELEMENT_WISE = {
 }
 POOLING = {
     *(aten.max_pool2d_with_indices, aten.avg_pool2d, aten._adaptive_avg_pool2d, aten.adaptive_max_pool2d),
-    aten.mean,  # what adaptive pooling to 1×1 becomes
+    aten.mean,  # adaptive pooling to 1×1
 }
 NORMALIZATION = {
     *(aten.native_batch_norm, aten._native_batch_norm_legit, aten.cudnn_batch_norm),
@@ -30,7 +30,7 @@ FULLY_CONNECTED = {aten.mm: (0, 1), aten.addmm: (1, 2), aten.bmm: (0, 1), aten.b
 
 
 def count(operator: Any, args: tuple[Any, ...], out: Any) -> Counts:
-    """FLOPs of one executed forward operator, by kind; operators that Table 3 does not name count nothing."""
+    """FLOPs of one executed forward operator, by kind; 0 for operators that are not in Table 3."""
     kind = operator.overloadpacket
     if kind == aten.convolution:
         return _convolution(args, out)
@@ -52,7 +52,7 @@ def _element_wise(out: Tensor) -> Counts:
 
 
 def _attention(kind: Any, args: tuple[Any, ...]) -> Counts:
-    """Attention is no row of Table 3; its products count as those of fully connected layers do."""
+    """Attention is not in Table 3; its products count as fully connected layers."""
     if inside := fast_path(kind, args):
         counts = {
             "fully connected": inside.projections + inside.attention,

@@ -1,4 +1,4 @@
-"""Multiply-adds of attention, fused or not: what every form of it costs, forward and backward."""
+"""Multiply-adds of attention, fused or not, forward and backward."""
 
 from collections.abc import Callable, Iterator
 from itertools import pairwise
@@ -12,7 +12,7 @@ aten = torch.ops.aten
 
 
 class Attention(NamedTuple):
-    """The sizes of one attention: queries look at keys, by features, and gather values."""
+    """The sizes of one attention operator."""
 
     heads: int  # of all samples
     queries: int
@@ -25,7 +25,7 @@ class Attention(NamedTuple):
         return self.heads * self.queries * self.keys * (self.features + self.value_features)
 
     def backward(self) -> int:
-        """The scores once more, which fused kernels do not keep; gradients of weights, values, queries and keys."""
+        """Recomputed scores, which fused kernels do not keep; gradients of weights, values, queries and keys."""
         return self.heads * self.queries * self.keys * (3 * self.features + 2 * self.value_features)
 
 
@@ -33,7 +33,7 @@ Find = Callable[[tuple[Any, ...]], Iterator[Attention]]
 
 
 def _heads_first(first: int) -> Find:
-    """The attention of operators that take (samples, heads, tokens, features); `first`: where the queries stand."""
+    """The attention of operators that take (samples, heads, tokens, features); `first`: the position of the queries."""
 
     def find(args: tuple[Any, ...]) -> Iterator[Attention]:
         queries, keys, values = args[first : first + 3]
@@ -97,7 +97,7 @@ def backward_multiply_adds(kind: Any, args: tuple[Any, ...]) -> int:
 
 
 class FastPath(NamedTuple):
-    """What an evaluation fast path, one operator to the framework, does inside."""
+    """The work inside an evaluation fast path, which is one operator to the framework."""
 
     projections: int  # multiply-adds of matrix products
     attention: int  # multiply-adds of attention
@@ -124,6 +124,6 @@ def fast_path(kind: Any, args: tuple[Any, ...]) -> FastPath | None:
 
 def _multi_head_attention(queries: Tensor, keys: Tensor, values: Tensor) -> FastPath:
     samples, num_queries, width = queries.shape
-    # Queries, keys and values are projected, and what was gathered; heads share the width, so their number cancels.
+    # Projections of queries, keys, values and output; heads share the width, so their number cancels.
     rows = samples * (2 * num_queries + keys.shape[1] + values.shape[1])
     return FastPath(rows * width**2, Attention(samples, num_queries, keys.shape[1], width, width).forward())

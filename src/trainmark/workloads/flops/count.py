@@ -68,7 +68,7 @@ def _traced(model: nn.Module, name: str, shape: tuple[int, ...]) -> Trace:
 
 
 def _add_one_proposal(model: Any, conventions: dict[str, dict[str, Any]]) -> None:
-    """FLOPs of what runs once for each proposal; its gradient goes on into the dense part."""
+    """Adds the FLOPs per proposal; its gradient continues into the dense part."""
     pooled = torch.empty(SAMPLES, *model.pooled_shape, requires_grad=True)
     for convention, counts in _conventions(trace_training(model, model.per_proposal, pooled).executed).items():
         conventions[convention]["per_proposal"] = {key: counts[key] for key in ("forward", "training", "operators")}
@@ -81,7 +81,7 @@ def _conventions(executed: Iterable[Executed]) -> dict[str, dict[str, Any]]:
         exact[ran.phase].update(ran.exact)
         if ran.phase == "forward":
             table_3.update(ran.ai500)
-    # The source has no rule for the backward pass; it is taken as two forward passes.
+    # AI500 has no rule for the backward pass, which is taken as two forward passes.
     twice = Counter({kind: 2 * flop for kind, flop in table_3.items()})
     return {
         "exact": _counts(exact["forward"], exact["backward"], EXACT_RULE),
@@ -134,7 +134,7 @@ def _moved(executed: Iterable[Executed]) -> dict[str, int]:
 
 
 def _intensity(executed: Iterable[Executed]) -> float:
-    """Forward FLOPs per byte moved, for a batch of one; 0 where nothing moves."""
+    """Forward FLOPs per byte moved, for a batch of one; 0 if nothing is moved."""
     ran = [each for each in executed if each.phase == "forward"]
     moved = sum(_moved(ran).values())
     return _exact_flop(ran) / moved if moved else 0.0

@@ -45,7 +45,7 @@ RULES: dict[Any, Callable[[tuple[Any, ...], Any], Counts]] = {
     aten.convolution: _convolution,
     aten.convolution_backward: _convolution_backward,
     aten.mm: _product(0, 1),
-    aten._int_mm: _product(0, 1),  # a layer in int8 costs what it costs in fp32
+    aten._int_mm: _product(0, 1),  # an int8 layer counts as in fp32
     aten.bmm: _product(0, 1),
     aten.addmm: _product(1, 2),
     aten.baddbmm: _product(1, 2),

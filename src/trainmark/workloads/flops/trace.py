@@ -29,7 +29,7 @@ class Executed(NamedTuple):
 
 
 class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Keeps a record of each operator that runs inside. Whoever runs the model says which layer and phase it is in."""
+    """Records each operator that runs inside; the caller sets the current layer and phase."""
 
     def __init__(self, model: nn.Module | None = None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -49,7 +49,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def moved_bytes(operator: Any, args: tuple[Any, ...], out: Any, weights: frozenset[int]) -> tuple[int, int]:
-    """Bytes of activations and of weights that an operator reads and writes, each input once; views move nothing."""
+    """Bytes of activations and of weights that an operator reads and writes, each input once; views are free."""
     inputs = {storage_of(tensor): tensor for tensor in tensors_in(args)}
     outputs = [tensor for tensor in tensors_in(out) if operator._schema.is_mutable or storage_of(tensor) not in inputs]
     if not inputs or not outputs:
@@ -62,7 +62,7 @@ def moved_bytes(operator: Any, args: tuple[Any, ...], out: Any, weights: frozens
 
 
 def tensors_in(value: Any) -> Iterator[Tensor]:
-    """All tensors of a value, inside tuples, lists and dictionaries too."""
+    """All tensors in a value, including those in tuples, lists and dictionaries."""
     if isinstance(value, Tensor):
         yield value
     elif isinstance(value, tuple | list):
@@ -73,17 +73,17 @@ def tensors_in(value: Any) -> Iterator[Tensor]:
 
 
 def storage_of(tensor: Tensor) -> int:
-    """The memory of a tensor; not its address, as shapes without values have none."""
+    """The identity of a tensor's storage; not its address, which meta tensors lack."""
     storage: int = tensor.untyped_storage()._cdata
     return storage
 
 
 def storages_of(model: nn.Module) -> Iterator[int]:
-    """The memory of a model's own state: parameters and running statistics."""
+    """The storages of a model's parameters and running statistics."""
     return (storage_of(tensor) for tensor in (*model.parameters(), *model.buffers()))
 
 
-# Batch normalisation in training refuses a single value per channel, so two samples are traced and halved.
+# Batch normalisation in training needs more than one value per channel, so two samples are traced and halved.
 SAMPLES = 2
 
 
@@ -117,7 +117,7 @@ def trace_training(model: nn.Module, run: Callable[[Tensor], Any], inputs: Tenso
 
 @contextmanager
 def _watched(model: nn.Module, recorder: Recorder, shapes: dict[str, tuple[int, ...]]) -> Iterator[None]:
-    """Inside, the recorder knows which layer runs, forward and backward."""
+    """Tells the recorder which layer runs, forward and backward."""
     handles: list[RemovableHandle] = []
     for name, layer in top_layers(model).items():
         handles += _watch(layer, name, recorder, shapes)
@@ -139,7 +139,7 @@ def _watch(
         before = {tensor.grad_fn for tensor in tensors_in(inputs)}
         for tensor in tensors_in(outputs):
             shapes[name] = tuple(tensor.shape[1:])
-            # The gradient runs through a layer's last node first. What a layer only passes on is not its own.
+            # The gradient passes a layer's last node first. Pass-through outputs do not belong to the layer.
             if tensor.grad_fn is not None and tensor.grad_fn not in before:
                 tensor.grad_fn.register_prehook(enter)
 
@@ -147,7 +147,7 @@ def _watch(
 
 
 class _Keeper:
-    """Adds up what autograd keeps for the backward pass: every piece of memory once, the model's own state left out."""
+    """Sums what autograd saves for the backward pass: every storage once, without the model's state."""
 
     def __init__(self, recorder: Recorder, model: nn.Module) -> None:
         self.kept_bytes: Counter[str | None] = Counter()
@@ -155,7 +155,7 @@ class _Keeper:
         self._known = set(storages_of(model))
 
     def keep(self, tensor: Tensor) -> Tensor:
-        """The tensor itself, which is what autograd then holds."""
+        """Counts the tensor and returns it for autograd to save."""
         storage = storage_of(tensor)
         if storage not in self._known:
             self._known.add(storage)

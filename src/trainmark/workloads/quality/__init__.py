@@ -1,1 +1,1 @@
-"""How good predictions are (more is better, as Eq. 8 wants), and how members' become the ensemble's; numpy only."""
+"""Quality of predictions (higher is better, as Eq. 8 requires) and combination of members'; numpy only."""

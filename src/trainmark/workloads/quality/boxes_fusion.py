@@ -17,8 +17,8 @@ from trainmark.workloads.quality.detections import (
     table_of,
 )
 
-LEAST_OVERLAP = 0.55  # a box joins a cluster whose fused box it overlaps more than this
-LEAST_WEIGHT = 1e-9  # boxes of score 0 have a mean, too
+MIN_OVERLAP = 0.55  # with the fused box of a cluster, for a box to be added to it
+MIN_WEIGHT = 1e-9  # so that boxes of score 0 have a mean
 
 
 class Clusters(NamedTuple):
@@ -32,7 +32,7 @@ class Clusters(NamedTuple):
 
 
 def fuse(members: Sequence[Predictions]) -> NDArray[np.float32]:
-    """The 100 best fused boxes of each image; one member's own boxes are left as they are."""
+    """The 100 best fused boxes of each image; a single member's boxes are unchanged."""
     num_images = len(members[0])
     table = table_of(np.concatenate(members, axis=1))
     if len(members) == 1:
@@ -52,7 +52,7 @@ def fuse(members: Sequence[Predictions]) -> NDArray[np.float32]:
 
 
 def _cluster(boxes: Boxes, scores: NDArray[np.float64], is_real: NDArray[np.bool_]) -> Clusters:
-    """Each box of a run, best first, joins the cluster that it overlaps most, or begins one. Longest runs first."""
+    """Adds each box of a run, best first, to the cluster that it overlaps most, or a new one. Longest runs first."""
     clusters = Clusters(
         np.zeros(scores.shape, dtype=np.int64), *np.zeros((2, *scores.shape)), *np.zeros((2, *boxes.shape))
     )
@@ -62,14 +62,14 @@ def _cluster(boxes: Boxes, scores: NDArray[np.float64], is_real: NDArray[np.bool
         box = boxes[:, runs, rank]
         overlaps = overlap(box[:, :, None], clusters.boxes[:, : len(runs), : max(1, num_clusters.max())])
         best = overlaps.argmax(axis=1)
-        joins = overlaps[runs, best] > LEAST_OVERLAP
+        joins = overlaps[runs, best] > MIN_OVERLAP
         _add(clusters, (runs, np.where(joins, best, num_clusters[runs])), box, scores[runs, rank])
         num_clusters[runs] += ~joins
     return clusters
 
 
 def _add(clusters: Clusters, places: tuple[Positions, Positions], box: Boxes, score: NDArray[np.float64]) -> None:
-    weight = np.maximum(score, LEAST_WEIGHT)
+    weight = np.maximum(score, MIN_WEIGHT)
     clusters.sizes[places] += 1
     clusters.scores[places] += score
     clusters.weights[places] += weight
@@ -77,11 +77,11 @@ def _add(clusters: Clusters, places: tuple[Positions, Positions], box: Boxes, sc
     clusters.boxes[:, *places] = clusters.weighted_boxes[:, *places] / clusters.weights[places]
 
 
-MOST_OVERLAP = 0.5
+MAX_OVERLAP = 0.5
 
 
 def suppress(members: Sequence[Predictions]) -> NDArray[np.float32]:
-    """The 100 best kept boxes of each image; one member's own boxes are left as they are."""
+    """The 100 best kept boxes of each image; a single member's boxes are unchanged."""
     num_images = len(members[0])
     table = table_of(np.concatenate(members, axis=1))
     if len(members) == 1:
@@ -100,5 +100,5 @@ def _keep(boxes: Boxes, is_real: NDArray[np.bool_]) -> NDArray[np.bool_]:
     for rank in range(is_real.shape[1]):
         num_runs = np.count_nonzero(is_real[:, rank])  # the first ones: the others are shorter
         overlaps = overlap(boxes[:, :num_runs, rank, None], boxes[:, :num_runs, :rank])
-        is_kept[:num_runs, rank] = ~((overlaps > MOST_OVERLAP) & is_kept[:num_runs, :rank]).any(axis=1)
+        is_kept[:num_runs, rank] = ~((overlaps > MAX_OVERLAP) & is_kept[:num_runs, :rank]).any(axis=1)
     return is_kept

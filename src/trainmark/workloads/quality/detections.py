@@ -1,4 +1,4 @@
-"""Detections of many images as one table, in runs of one class of one image; how much boxes overlap."""
+"""Detections of many images as one table, in runs of one class and image; overlap of boxes."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -17,8 +17,8 @@ def overlap(first: Boxes, second: Boxes) -> NDArray[np.float64]:
     width = np.minimum(first[3], second[3]) - np.maximum(first[1], second[1])
     shared: NDArray[np.float64] = np.maximum(height, 0, out=height)
     shared *= np.maximum(width, 0, out=width)
-    joined = _area(first) + _area(second) - shared
-    shared /= np.maximum(joined, SMALLEST, out=joined)
+    union = _area(first) + _area(second) - shared
+    shared /= np.maximum(union, SMALLEST, out=union)
     return shared
 
 
@@ -31,8 +31,8 @@ Predictions = NDArray[np.floating]  # [images, detections, 6]: ymin, xmin, ymax,
 Labels = NDArray[np.floating]  # [images, boxes, 5]: ymin, xmin, ymax, xmax, class; class −1: none
 Positions = NDArray[np.int64]
 
-MOST_PER_IMAGE = 100  # COCO's maxDets
-CELLS_OF_BLOCK = 16_384  # boxes that are worked on together: few enough for a cache, enough to hide Python's overhead
+MAX_PER_IMAGE = 100  # COCO's maxDets
+CELLS_OF_BLOCK = 16_384  # boxes processed together: fit in cache, and hide Python's overhead
 
 
 class Detections(NamedTuple):
@@ -49,7 +49,7 @@ class Detections(NamedTuple):
 
 
 class Runs(NamedTuple):
-    """Where the detections of each class and image stand in the table."""
+    """The positions of each class and image in the table."""
 
     classes: Positions
     images: Positions
@@ -57,7 +57,7 @@ class Runs(NamedTuple):
     lengths: Positions
 
     def ranks(self) -> Positions:
-        """The place of every row of the table in its run, from 0."""
+        """The rank of every row of the table in its run, from 0."""
         return np.arange(self.lengths.sum()) - np.repeat(self.starts, self.lengths)
 
     def blocks(self) -> Iterator[Positions]:
@@ -70,14 +70,14 @@ class Runs(NamedTuple):
             begin = end
 
     def table_rows(self, block: Positions) -> tuple[Positions, NDArray[np.bool_]]:
-        """The rows of each run of a block, filled up with row 0 to the longest, and which are not filling."""
+        """The rows of each run of a block, padded with row 0 to the longest, and which are not padding."""
         ranks = np.arange(self.lengths[block].max(initial=0))
         is_real = ranks < self.lengths[block, None]
         return np.where(is_real, self.starts[block, None] + ranks, 0), is_real
 
 
 def table_of(predictions: Predictions) -> Detections:
-    """All detections by class, image and falling score; ties stay in order, and what is not finite is left out."""
+    """All detections by class, image and falling score; ties stay in order, non-finite ones are dropped."""
     is_detection = (predictions[..., 5] >= 0) & np.isfinite(predictions).all(axis=2)
     images = np.nonzero(is_detection)[0]
     rows = predictions[is_detection].astype(np.float64)
@@ -100,11 +100,11 @@ def runs_of(table: Detections) -> Runs:
 
 
 def array_of(table: Detections, num_images: int) -> NDArray[np.float32]:
-    """The best detections of each image by falling score, filled up with −1 to 100."""
+    """The best detections of each image by falling score, padded with −1 to 100."""
     table = table.rows(np.lexsort((-table.scores, table.images)))
     counts = np.bincount(table.images, minlength=num_images)
     ranks = np.arange(len(table.images)) - np.repeat(np.cumsum(counts) - counts, counts)
-    table, ranks = table.rows(ranks < MOST_PER_IMAGE), ranks[ranks < MOST_PER_IMAGE]
-    array = np.full((num_images, MOST_PER_IMAGE, 6), -1, dtype=np.float32)
+    table, ranks = table.rows(ranks < MAX_PER_IMAGE), ranks[ranks < MAX_PER_IMAGE]
+    array = np.full((num_images, MAX_PER_IMAGE, 6), -1, dtype=np.float32)
     array[table.images, ranks] = np.vstack([table.boxes, table.scores, table.classes]).T
     return array

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from trainmark.workloads.quality.boxes_fusion import fuse, suppress
 from trainmark.workloads.quality.detections import (
-    MOST_PER_IMAGE,
+    MAX_PER_IMAGE,
     Boxes,
     Detections,
     Labels,
@@ -20,14 +20,14 @@ from trainmark.workloads.quality.detections import (
     truth_of,
 )
 
-LEAST_OVERLAP = 0.5
+MIN_OVERLAP = 0.5
 NUM_RECALLS = 101  # 0, 0.01, …, 1
 NUM_RESAMPLES = 200
-RESAMPLING_SEED = 0  # the same predictions have the same interval
+RESAMPLING_SEED = 0  # the same predictions give the same interval
 
 
 def find_matches(found: Detections, truth: Detections) -> NDArray[np.bool_]:
-    """Whether each detection, best first, finds a free box of its class and image; it takes the one that fits best."""
+    """Whether each detection, best first, matches a free box of its class and image; it takes the best fit."""
     is_true = np.zeros(len(found.images), dtype=bool)
     runs, truth_runs = runs_of(found), runs_of(truth)
     run_of = {key: run for run, key in enumerate(zip(*truth_runs[:2], strict=True))}
@@ -48,18 +48,18 @@ def _match_block(boxes: Boxes, truth: Boxes, is_free: NDArray[np.bool_]) -> NDAr
     runs = np.arange(num_runs)
     for rank in range(num_ranks):
         open_overlaps = np.where(is_free, overlaps[:, rank], -1.0)
-        # COCO goes on to a box that overlaps as much as the best so far: of equals, the last is taken.
+        # As in COCO, of boxes with equal overlap the last one is taken.
         best = num_truths - 1 - open_overlaps[:, ::-1].argmax(axis=1)
-        hits[:, rank] = open_overlaps[runs, best] >= LEAST_OVERLAP
+        hits[:, rank] = open_overlaps[runs, best] >= MIN_OVERLAP
         is_free[runs, best] &= ~hits[:, rank]
     return hits
 
 
 class Ranking(NamedTuple):
-    """One class's detections in all images by falling score: whose they are, and which of them are true."""
+    """One class's detections in all images by falling score: their images, and which are true positives."""
 
     images: Positions
-    hits: Positions  # the places of the true ones, rising
+    hits: Positions  # positions of true positives, ascending
     num_truths: Positions  # ground-truth boxes in each image
 
 
@@ -69,24 +69,24 @@ def rank_by_class(
     """The ranking of each class that has ground truth. Equal scores stay in the images' order."""
     rankings = []
     for class_ in np.unique(truth.classes):
-        mine = np.flatnonzero(found.classes == class_)
-        mine = mine[np.argsort(-found.scores[mine], kind="stable")]
+        of_class = np.flatnonzero(found.classes == class_)
+        of_class = of_class[np.argsort(-found.scores[of_class], kind="stable")]
         num_truths = np.bincount(truth.images[truth.classes == class_], minlength=num_images)
-        rankings.append(Ranking(found.images[mine], np.flatnonzero(is_true[mine]), num_truths))
+        rankings.append(Ranking(found.images[of_class], np.flatnonzero(is_true[of_class]), num_truths))
     return tuple(rankings)
 
 
 def average_precision(ranking: Ranking, times: Positions) -> float | None:
-    """The average precision if each image stood so many times in the set; None without a ground-truth box."""
+    """The average precision with each image counted `times` times; None without a ground-truth box."""
     num_truths = int(times @ ranking.num_truths)
     if num_truths == 0:
         return None
-    # Precision is highest, and recall grows, at true detections only: the others are just counted.
+    # Precision peaks, and recall grows, at true positives only.
     num_seen = np.cumsum(times[ranking.images])[ranking.hits]
     num_found = np.cumsum(times[ranking.images[ranking.hits]])
     precision = num_found / np.maximum(num_seen, 1)
     best_from_here = np.maximum.accumulate(precision[::-1])[::-1]
-    # In floats, as COCO: 7 of 10 boxes do not quite reach the level 0.7.
+    # In floats, as in COCO: 7 of 10 boxes do not quite reach 0.7.
     places = np.searchsorted(num_found / num_truths, np.linspace(0, 1, NUM_RECALLS))
     return float(best_from_here[places[places < len(precision)]].sum() / NUM_RECALLS)
 
@@ -104,7 +104,7 @@ class Map50:
 
     @staticmethod
     def interval(predictions: Predictions, labels: Labels) -> tuple[float, float] | None:
-        """The 95 % interval of the score by bootstrap over images; None where all resamples score the same."""
+        """The 95 % interval of the score by bootstrap over images; None if all resamples score the same."""
         rankings, num_images = _rankings(predictions, labels), len(labels)
         if not rankings:
             return None
@@ -139,7 +139,7 @@ class Map50Nms:
 
 def _rankings(predictions: Predictions, labels: Labels) -> tuple[Ranking, ...]:
     table, truth = table_of(predictions), truth_of(labels)
-    found = table.rows(runs_of(table).ranks() < MOST_PER_IMAGE)  # COCO's limit is one of an image's class
+    found = table.rows(runs_of(table).ranks() < MAX_PER_IMAGE)  # COCO's limit, per image and class
     return rank_by_class(found, find_matches(found, truth), truth, len(labels))
 
 

@@ -20,13 +20,13 @@ class Top1:
 
     @staticmethod
     def interval(predictions: NDArray[np.floating], labels: NDArray[np.integer]) -> tuple[float, float]:
-        """The 95 % interval of the share, seen in so many samples (Wilson 1927)."""
+        """The 95 % interval of the share (Wilson 1927)."""
         share, num_samples = Top1.score(predictions, labels), len(labels)
         z2 = 1.959964**2
         middle = (share + z2 / (2 * num_samples)) / (1 + z2 / num_samples)
         spread = share * (1 - share) / num_samples + z2 / (4 * num_samples**2)
         half = math.sqrt(z2 * spread) / (1 + z2 / num_samples)
-        # With no or all samples right a bound is 0 or 1; rounding would put it beside.
+        # With no or all samples correct, one bound is exactly 0 or 1, except for rounding.
         return min(share, max(0.0, middle - half)), max(share, min(1.0, middle + half))
 
     @staticmethod

@@ -1,1 +1,1 @@
-"""How workers join their gradients: modes and number formats of the wire. Named in spec/registries.py."""
+"""Communication modes and wire formats of gradients. Registered in spec/registries.py."""

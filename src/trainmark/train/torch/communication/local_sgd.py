@@ -1,4 +1,4 @@
-"""local-sgd: every worker steps alone, and from time to time weights are averaged."""
+"""local-sgd: workers make local steps and average their weights periodically."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,71 +8,71 @@ from torch import Tensor, nn
 
 from trainmark.spec.config import TrainConfig
 from trainmark.spec.events import EpochFacts
-from trainmark.train.torch.collectives import broadcast_from_first, flatten, unflatten
-from trainmark.train.torch.communication.team import all_reduce, assemble
-from trainmark.train.torch.communication.wire import Writers, message_wire_of
-from trainmark.train.torch.protocols import Peers
+from trainmark.train.torch.collectives import broadcast_from_rank_0, flatten, unflatten
+from trainmark.train.torch.communication.team import all_reduce, form_team
+from trainmark.train.torch.communication.wire import Encoders, message_wire_of
+from trainmark.train.torch.protocols import WorkerGroup
 from trainmark.train.torch.stopwatch import Stopwatch
 
 
-def build(peers: Peers, settings: TrainConfig) -> "LocalSgd":
-    """Local SGD: workers step alone and average their weights every train.averaging_steps steps."""
-    return LocalSgd(peers, settings)
+def build(workers: WorkerGroup, settings: TrainConfig) -> "LocalSgd":
+    """Local SGD: workers make local steps and average their weights every train.averaging_steps steps."""
+    return LocalSgd(workers, settings)
 
 
 class LocalSgd:
-    """Weights are averaged; the optimizer's state (momentum) stays each worker's own.
+    """Averages weights; the optimizer state (momentum) stays local.
 
-    What is sent is how far a worker has moved since the last average: small numbers, which keep their meaning in a
-    wire precision that is too coarse for weights.
+    Workers send the change of their weights since the last average: small numbers, for which a wire precision
+    suffices that would be too coarse for weights.
     """
 
-    def __init__(self, peers: Peers, settings: TrainConfig) -> None:
-        self._peers = peers
-        self._writers = Writers(message_wire_of(settings))
-        self._team = assemble(peers) if peers.size > 1 else None
+    def __init__(self, workers: WorkerGroup, settings: TrainConfig) -> None:
+        self._workers = workers
+        self._encoders = Encoders(message_wire_of(settings))
+        self._team = form_team(workers) if workers.size > 1 else None
         self._averaging_steps = settings.averaging_steps
         self._steps = 0
         self._weights: list[nn.Parameter] = []
         self._average: Tensor | None = None
-        self._watch = Stopwatch(peers.device)
+        self._watch = Stopwatch(workers.device)
 
-    def share(self, model: nn.Module) -> nn.Module:
-        """The model itself, with the weights of the first worker."""
+    def wrap(self, model: nn.Module) -> nn.Module:
+        """The model itself, with the weights of worker 0."""
         self._weights = list(model.parameters())
-        broadcast_from_first((*model.parameters(), *model.buffers()), self._peers)
+        broadcast_from_rank_0((*model.parameters(), *model.buffers()), self._workers)
         return model
 
     def update(self, optimizer: torch.optim.Optimizer, step: Callable[[], None]) -> None:
-        """A step of this worker alone; when it is time, the average of all."""
-        if self._average is None:  # not in `share`: a checkpoint may have been loaded since
+        """Makes a local step; every averaging_steps steps, averages weights."""
+        if self._average is None:  # not in `wrap`: a checkpoint may be loaded in between
             self._average = flatten(self._weights)
         step()
         self._steps += 1
         if self._steps == self._averaging_steps:
-            self.settle()
+            self.sync_weights()
 
-    def settle(self) -> None:
-        """All workers hold the mean of their weights; the steps until the next average are counted from here."""
+    def sync_weights(self) -> None:
+        """Averages the weights of all workers, and restarts the count of local steps."""
         self._steps = 0
         if self._team is None or self._average is None:
             return
         with self._watch.section("averaging"):
-            moved = flatten(self._weights).sub_(self._average).div_(self._peers.size)
-            all_reduce(self._team, moved, self._writers.writer(0))
+            moved = flatten(self._weights).sub_(self._average).div_(self._workers.size)
+            all_reduce(self._team, moved, self._encoders.encoder(0))
             self._average += moved
             unflatten(self._average, self._weights)
 
     def facts(self) -> EpochFacts:
-        """Time that averaging took, waiting for slower workers included."""
+        """Time of averaging, including waiting for slower workers."""
         return {"waited_s": self._watch.read()["averaging"]}
 
     def state(self) -> dict[str, Any]:
-        """Steps since the last average, and errors of compression that are still to be made good."""
-        return {"steps": self._steps, **self._writers.state()}
+        """Steps since the last average, and the error feedback."""
+        return {"steps": self._steps, **self._encoders.state()}
 
     def load(self, state: dict[str, Any]) -> None:
-        """Goes on from `state`, with the weights as they are at the next step."""
+        """Restores what `state` returned, relative to the weights at the next step."""
         self._steps = state["steps"]
         self._average = None
-        self._writers.load(state)
+        self._encoders.load(state)

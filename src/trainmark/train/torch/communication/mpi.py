@@ -1,4 +1,4 @@
-"""mpi: gradients are averaged by MPI's own all-reduce, among workers that mpirun or srun has started as one MPI job."""
+"""mpi: gradients are averaged by MPI_Allreduce, over workers that mpirun or srun started as one MPI job."""
 
 import os
 from functools import partial
@@ -8,46 +8,46 @@ from torch import Tensor
 
 from trainmark.spec.config import TrainConfig
 from trainmark.spec.errors import TrainmarkError
-from trainmark.train.torch.communication.averaged_gradients import AveragedGradients, StagedReduction
-from trainmark.train.torch.communication.wire import Writer, message_wire_of
-from trainmark.train.torch.protocols import Peers
+from trainmark.train.torch.communication.averaged_gradients import AveragedGradients, WireReduction
+from trainmark.train.torch.communication.wire import Encoder, message_wire_of
+from trainmark.train.torch.protocols import WorkerGroup
 
 if TYPE_CHECKING:
     from mpi4py import MPI
 
-# Memory that ranks of a node share, and networks that the kernel does not see: no TCP socket counts these bytes.
-UNSEEN = "MPI moves gradients through shared memory or its own network code, where bytes are not counted"
+# Shared memory and networks that bypass the kernel: no TCP socket counts these bytes.
+UNCOUNTED = "MPI sends gradients through shared memory or its own network stack, where bytes are not counted"
 
-# Open MPI waits by asking again and again, on the very core that computes the next gradients: half of it is lost. Asked
-# to yield, it leaves the core to the backward pass. A user's own choice stands.
+# Open MPI busy-waits on the core that computes the next gradients, which takes half of it. With yield_when_idle, it
+# leaves the core to the backward pass. A value set by the user is kept.
 YIELD = ("OMPI_MCA_mpi_yield_when_idle", "1")
 
 
-def build(peers: Peers, settings: TrainConfig) -> AveragedGradients:
-    """All-reduce by MPI itself (mpi4py), in fp32, among workers started by mpirun or srun --mpi=pmix."""
-    assert settings.communication_precision == "fp32", "the plan has checked it"
-    if peers.size == 1:
-        return AveragedGradients(peers, None)
-    join = StagedReduction(peers, message_wire_of(settings), partial(_sum, join_world(peers)))
-    return AveragedGradients(peers, join, bytes_unseen=UNSEEN)
+def build(workers: WorkerGroup, settings: TrainConfig) -> AveragedGradients:
+    """All-reduce by MPI (mpi4py), in fp32, over workers started by mpirun or srun --mpi=pmix."""
+    assert settings.communication_precision == "fp32", "checked by the plan"
+    if workers.size == 1:
+        return AveragedGradients(workers, None)
+    reduction = WireReduction(workers, message_wire_of(settings), partial(_sum, join_world(workers)))
+    return AveragedGradients(workers, reduction, bytes_uncounted=UNCOUNTED)
 
 
-def join_world(peers: Peers) -> "MPI.Intracomm":
-    """All workers as MPI knows them, each with the rank that it has for us."""
+def join_world(workers: WorkerGroup) -> "MPI.Intracomm":
+    """Returns a communicator of all workers; raises if MPI ranks differ from ours."""
     _initialise()
     from mpi4py import MPI
 
     world = MPI.COMM_WORLD
-    if (world.rank, world.size) != (peers.rank, peers.size):
+    if (world.rank, world.size) != (workers.rank, workers.size):
         raise TrainmarkError(
-            f"This is worker {peers.rank} of {peers.size}, but MPI calls it {world.rank} of {world.size}. Start the "
-            "workers by the mpirun of the MPI library that mpi4py loads, or by srun --mpi=pmix (slurm.mpi of the site)."
+            f"This is worker {workers.rank} of {workers.size}, but its MPI rank is {world.rank} of {world.size}. Start "
+            "the workers with the mpirun of mpi4py's MPI library, or with srun --mpi=pmix (slurm.mpi in the site file)."
         )
-    return world.Dup()  # messages of others who use MPI in these processes cannot meet ours
+    return world.Dup()  # keeps our messages apart from those of other users of MPI in these processes
 
 
 def _initialise() -> None:
-    """MPI is ready, and one thread at a time may call it: here the one that exchanges buckets."""
+    """Initialises MPI for calls from one thread at a time: the one that exchanges buckets."""
     os.environ.setdefault(*YIELD)
     try:
         import mpi4py
@@ -56,7 +56,7 @@ def _initialise() -> None:
         from mpi4py import MPI
     except ModuleNotFoundError:
         raise TrainmarkError(
-            "train.communication=mpi needs mpi4py, which is not installed where the workers run. Install it there: "
+            "train.communication=mpi needs mpi4py, which is not installed on the nodes. Install it there: "
             "pip install 'trainmark[mpi]'."
         ) from None
     except (ImportError, RuntimeError) as error:
@@ -66,13 +66,13 @@ def _initialise() -> None:
         ) from None
     if MPI.Query_thread() < MPI.THREAD_SERIALIZED:
         raise TrainmarkError(
-            "This MPI library lets only one thread call it, but gradients are exchanged beside the backward pass. "
+            "This MPI library does not support MPI_THREAD_SERIALIZED, but gradients are exchanged during backward. "
             "Choose another MPI library, or --set train.communication=allreduce."
         )
 
 
-def _sum(world: "MPI.Intracomm", values: Tensor, writer: Writer) -> None:
-    """The values are the sum over all workers. They travel as they are stored, so there is nothing to write."""
+def _sum(world: "MPI.Intracomm", values: Tensor, encoder: Encoder) -> None:
+    """Sums the values over all workers in place; fp32 needs no encoding."""
     from mpi4py import MPI
 
     world.Allreduce(MPI.IN_PLACE, values.numpy(), op=MPI.SUM)

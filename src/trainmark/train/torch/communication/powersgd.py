@@ -1,4 +1,4 @@
-"""PowerSGD on the wire: low-rank factors of each gradient matrix, by the library's communication hook."""
+"""PowerSGD: low-rank factors of each gradient matrix, by torch's communication hook."""
 
 from typing import Any
 
@@ -11,62 +11,61 @@ from torch.futures import Future
 
 from trainmark.spec.config import TrainConfig
 from trainmark.spec.errors import ConfigError
-from trainmark.train.torch.communication.averaged_gradients import InTurn
-from trainmark.train.torch.communication.team import assemble
-from trainmark.train.torch.protocols import Peers
+from trainmark.train.torch.communication.averaged_gradients import ExchangeQueue
+from trainmark.train.torch.communication.team import form_team
+from trainmark.train.torch.protocols import WorkerGroup
 
-MEMORIES = ("error_dict", "p_memory_dict", "q_memory_dict")
+STATE_DICTS = ("error_dict", "p_memory_dict", "q_memory_dict")
 
 
 class PowerSgd:
     """Low-rank factors (Vogels et al. 2019), with error feedback and warm start; only for allreduce."""
 
-    # An approximation by projection: it never adds to a gradient's norm, and may leave all of a step's to the next.
+    # A projection never increases a gradient's norm, and may defer all of a step's gradient to the next.
     tolerance = 1.0
 
     def __init__(self, settings: TrainConfig) -> None:
         self._rank = settings.powersgd_rank
 
-    def join(self, peers: Peers) -> "PowerSgdJoin":
-        """How buckets are joined in this format."""
-        if peers.device.type == "cpu" and torch.cuda.is_available():
-            # The library's hook synchronises with CUDA wherever there is any, and fails with gradients on the CPU.
+    def reduction(self, workers: WorkerGroup) -> "PowerSgdReduction":
+        """The reduction of buckets in this format."""
+        if workers.device.type == "cpu" and torch.cuda.is_available():
+            # torch's hook synchronises with CUDA whenever it is available, and fails with gradients on the CPU.
             raise ConfigError(
                 "powersgd cannot run on the CPU while a GPU is visible. Set CUDA_VISIBLE_DEVICES= (empty)."
             )
-        # The library refuses to begin before iteration 2: until then gradients are sent whole.
-        state = PowerSGDState(assemble(peers).group, matrix_approximation_rank=self._rank, start_powerSGD_iter=2)
-        return PowerSgdJoin(peers, state)
+        # torch requires at least 2: until then gradients are sent uncompressed.
+        state = PowerSGDState(form_team(workers).group, matrix_approximation_rank=self._rank, start_powerSGD_iter=2)
+        return PowerSgdReduction(workers, state)
 
 
-class PowerSgdJoin:
-    """Joins buckets by the library's hook."""
+class PowerSgdReduction:
+    """Reduces buckets by torch's hook."""
 
-    def __init__(self, peers: Peers, state: PowerSGDState) -> None:
+    def __init__(self, workers: WorkerGroup, state: PowerSGDState) -> None:
         self._state = state
-        self._in_turn = InTurn(peers.device)
+        self._queue = ExchangeQueue(workers.device)
 
     def __call__(self, bucket: GradBucket) -> Future[Tensor]:
-        """The bucket's mean gradients, once they are there."""
-        # The hook's later stages start when earlier ones end: with several buckets under way, each worker would start
-        # them in an order of its own.
-        return self._in_turn.run(lambda: powerSGD_hook(self._state, bucket).wait())
+        """Returns a future of the bucket's mean gradients."""
+        # The hook chains several collectives: with several buckets in flight, their order would differ between workers.
+        return self._queue.submit(lambda: powerSGD_hook(self._state, bucket).wait())
 
     def state(self) -> dict[str, Any]:
-        """Errors and factors of each bucket, the iteration, and the generator that draws first factors."""
-        memories = {name: _copied(getattr(self._state, name)) for name in MEMORIES}
+        """Errors and factors of each bucket, the iteration, and the generator of initial factors."""
+        dicts = {name: _copied(getattr(self._state, name)) for name in STATE_DICTS}
         generator = self._state.rng.get_state(legacy=False)
         key, position = generator["state"]["key"], generator["state"]["pos"]
         return {
-            **memories,
+            **dicts,
             "iteration": self._state.iter,
             "key": torch.from_numpy(key.astype(np.int64)),
             "position": position,
         }
 
     def load(self, state: dict[str, Any]) -> None:
-        """Goes on from `state`."""
-        for name in MEMORIES:
+        """Restores what `state` returned."""
+        for name in STATE_DICTS:
             setattr(self._state, name, _copied(state[name]))
         self._state.iter = state["iteration"]
         key = state["key"].cpu().numpy().astype(np.uint32)

@@ -1,1 +1,1 @@
-"""What a detector of boxes is made of: box arithmetic, anchors, matching, sampling, pooling and its layers."""
+"""The parts of a two-stage detector: box arithmetic, anchors, matching, sampling, pooling and layers."""

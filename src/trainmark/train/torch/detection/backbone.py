@@ -1,4 +1,4 @@
-"""Backbones: residual networks in five parts, whose last four give features at strides 4, 8, 16 and 32."""
+"""Backbones: a stem and four residual stages with features at strides 4, 8, 16 and 32."""
 
 from torch import nn
 
@@ -7,7 +7,7 @@ from trainmark.train.torch.models.resnets import basic_block, bottleneck, convol
 
 STRIDES = (4, 8, 16, 32)
 
-# depth: blocks of each stage, and whether they are bottlenecks (He et al. 2015, table 1; 10 is a lighter one of ours).
+# depth: blocks per stage, and whether they are bottlenecks (He et al. 2015, table 1; 10 is our lighter variant).
 DEPTHS = {
     10: ((1, 1, 1, 1), False),
     18: ((2, 2, 2, 2), False),
@@ -18,7 +18,7 @@ DEPTHS = {
 
 
 def stem(channels: int, width: int) -> nn.Sequential:
-    """What comes before the stages: stride 4."""
+    """The stem, of stride 4."""
     layers = nn.Sequential(
         convolution(channels, width, 7, stride=2),
         nn.ReLU(inplace=True),
@@ -44,7 +44,7 @@ def stages(depth: int, width: int) -> list[nn.Sequential]:
 
 
 def stage_channels(depth: int, width: int) -> list[int]:
-    """Channels that each of the four stages gives."""
+    """Output channels of each of the four stages."""
     blocks, is_bottleneck = _shape_of(depth)
     return [width * 2**stage * (4 if is_bottleneck else 1) for stage in range(len(blocks))]
 

@@ -1,4 +1,4 @@
-"""Boxes as ymin, xmin, ymax, xmax in pixels: areas, overlaps, offsets; the anchors; the boxes to be found."""
+"""Boxes as ymin, xmin, ymax, xmax in pixels: areas, overlaps, offsets, anchors and targets."""
 
 import math
 from collections.abc import Sequence
@@ -8,15 +8,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-# A predicted box is at most 62.5 times as large as its reference (Detectron's limit): exp() then never overflows.
+# A predicted box is at most 62.5 times as large as its reference (Detectron's limit), so that exp() cannot overflow.
 LARGEST_LOG_RATIO = math.log(1000 / 16)
-# Weights of the differences of centre and size: from an anchor, and from a region (Girshick 2015 divides by 0.1, 0.2).
+# Weights of the deltas of centre and size, relative to an anchor and to a region (Girshick 2015 divides by 0.1, 0.2).
 FROM_ANCHOR, FROM_REGION = (1.0, 1.0), (10.0, 5.0)
-SMALLEST_UNION = 1e-12  # of two boxes without area, whose overlap is 0, not 0/0
+SMALLEST_UNION = 1e-12  # avoids 0/0 for two boxes without area
 
 
 def area(boxes: Tensor) -> Tensor:
-    """Square pixels of each box; [..., 4] → [...]."""
+    """The area of each box in pixels²; [..., 4] → [...]."""
     return (boxes[..., 2] - boxes[..., 0]) * (boxes[..., 3] - boxes[..., 1])
 
 
@@ -39,14 +39,14 @@ def clip(boxes: Tensor, height: int, width: int) -> Tensor:
     return torch.stack([y, x], dim=-1).flatten(-2)
 
 
-def are_solid(boxes: Tensor, least_side: float = 0.0) -> Tensor:
-    """Whether each box has a height and a width above `least_side`; a box with NaN has neither."""
+def have_area(boxes: Tensor, min_side: float = 0.0) -> Tensor:
+    """Whether each box has a height and a width above `min_side`; false for NaN."""
     sides = boxes[..., 2:] - boxes[..., :2]
-    return (sides > least_side).all(dim=-1)
+    return (sides > min_side).all(dim=-1)
 
 
 def encode(boxes: Tensor, references: Tensor, weights: tuple[float, float]) -> Tensor:
-    """How boxes differ from their references: centre in reference sizes, size as a logarithm, each times its weight."""
+    """The weighted deltas of boxes to their references: centre in reference sizes, size as a logarithm."""
     centre, size = _centre_and_size(boxes)
     reference_centre, reference_size = _centre_and_size(references)
     moved = (centre - reference_centre) / reference_size
@@ -55,7 +55,7 @@ def encode(boxes: Tensor, references: Tensor, weights: tuple[float, float]) -> T
 
 
 def decode(deltas: Tensor, references: Tensor, weights: tuple[float, float]) -> Tensor:
-    """The boxes that lie `deltas` from their references: what `encode` undoes."""
+    """The boxes with these deltas to their references; the reverse of `encode`."""
     reference_centre, reference_size = _centre_and_size(references)
     centre = reference_centre + deltas[..., :2] / weights[0] * reference_size
     half = reference_size * torch.exp((deltas[..., 2:] / weights[1]).clamp(max=LARGEST_LOG_RATIO)) / 2
@@ -71,7 +71,7 @@ RATIOS = (0.5, 1.0, 2.0)  # height : width, at equal area
 
 
 def anchors_of_level(height: int, width: int, stride: int, side: float, device: torch.device) -> Tensor:
-    """Anchors of side² pixels around the centres of height × width cells; row by row, the ratios innermost."""
+    """Anchors of side² pixels around the centres of height × width cells; row by row, ratios innermost."""
     ratios = torch.tensor(RATIOS, device=device)
     sizes = torch.stack([side * ratios.sqrt(), side / ratios.sqrt()], dim=-1)
     y = (torch.arange(height, device=device) + 0.5) * stride
@@ -101,7 +101,7 @@ class Targets(NamedTuple):
 def read_targets(targets: Tensor) -> Targets:
     """Targets from rows of ymin, xmin, ymax, xmax, class; a class below 0 is padding."""
     if targets.shape[1] == 0:
-        targets = F.pad(targets, (0, 0, 0, 1), value=-1.0)  # maxima over no box at all do not exist
+        targets = F.pad(targets, (0, 0, 0, 1), value=-1.0)  # a maximum needs at least one box
     targets = targets.float()
     boxes, classes = targets[..., :4], targets[..., 4].long()
-    return Targets(boxes, classes, (classes >= 0) & are_solid(boxes))
+    return Targets(boxes, classes, (classes >= 0) & have_area(boxes))

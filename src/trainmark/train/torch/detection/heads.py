@@ -1,4 +1,4 @@
-"""The parts on top of a backbone: feature pyramid, region proposals, box head and its count of regions."""
+"""The layers on top of a backbone: feature pyramid, region head and box head, and the count of regions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,23 +12,23 @@ from trainmark.train.torch.detection.boxes import RATIOS
 
 @dataclass(frozen=True)
 class DetectorSettings:
-    """The numbers of a two-stage detector, apart from the sizes of its layers."""
+    """The settings of a two-stage detector, apart from layer sizes."""
 
     anchor_scale: float  # side of an anchor, in strides of its level
     proposals_before_nms: int  # of each level; training
     proposals_after_nms: int  # of each image; training
     eval_proposals_before_nms: int
     eval_proposals_after_nms: int
-    proposal_overlap: float  # more than this is suppressed
+    proposal_overlap: float  # above it, boxes are suppressed
     sampled_anchors: int  # of each image; training
     sampled_regions: int  # of each image; training
     detections: int  # of each image; evaluation
     score_threshold: float
-    detection_overlap: float  # more than this, within a class, is suppressed
+    detection_overlap: float  # above it, boxes of the same class are suppressed
 
 
 class FeaturePyramid(nn.Module):
-    """From the stages' features: as many levels of `channels`, from the finest on."""
+    """One level of `channels` per stage, finest first."""
 
     def __init__(self, channels_in: Sequence[int], channels: int) -> None:
         super().__init__()
@@ -68,7 +68,7 @@ class RegionHead(nn.Module):
 
 
 def in_order_of_anchors(maps: Tensor, numbers: int) -> Tensor:
-    """A map of the head as rows of `numbers`, in the order of the level's anchors: [B, anchors, numbers]."""
+    """A map of the head as rows in the order of the level's anchors: [B, anchors, numbers]."""
     return maps.permute(0, 2, 3, 1).reshape(len(maps), -1, numbers)
 
 
@@ -92,7 +92,7 @@ class BoxHead(nn.Module):
 
 
 class RegionCount(nn.Module):
-    """Two sums in int64, which nothing converts to another format or averages over workers."""
+    """Two int64 sums, which are neither cast with the model nor averaged over workers."""
 
     seen: Tensor
 
@@ -101,7 +101,7 @@ class RegionCount(nn.Module):
         self.register_buffer("seen", torch.zeros(2, dtype=torch.int64), persistent=False)
 
     def add(self, images: int, regions: int) -> None:
-        """Counts one batch, without waiting for the device."""
+        """Counts one batch without synchronising with the device."""
         self.seen[0].add_(images)
         self.seen[1].add_(regions)
 

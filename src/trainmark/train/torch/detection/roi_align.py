@@ -1,4 +1,4 @@
-"""RoIAlign (He et al. 2017) over a pyramid: each region, on the level of its size, as a small square of features."""
+"""RoIAlign (He et al. 2017) on a feature pyramid: each region, on the level of its size, pooled to a small square."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -9,15 +9,15 @@ from torch import Tensor
 
 from trainmark.train.torch.detection.boxes import area
 
-# Lin et al. 2017, eq. 1: 224 pixels is the least side read at stride 16, where their anchors are 8 strides large:
-# 224 = 1.75 × 8 × 16. So the levels of regions follow those of the anchors, whatever their scale.
-LEAST_SIDE_IN_ANCHORS = 1.75
+# Lin et al. 2017, eq. 1: 224 pixels is the smallest side pooled at stride 16, where their anchors are 8 strides large:
+# 224 = 1.75 × 8 × 16. So the levels of regions follow those of the anchors at any scale.
+MIN_SIDE_IN_ANCHORS = 1.75
 
 
 def levels_of(boxes: Tensor, finest_stride: int, anchor_scale: float, num_levels: int) -> Tensor:
-    """The level of each box, 0 the finest; each next one for boxes of twice the side."""
-    least_side = LEAST_SIDE_IN_ANCHORS * anchor_scale * finest_stride
-    doublings = (area(boxes).sqrt() / least_side).log2().floor()
+    """The level of each box, from 0, the finest; boxes of twice the side are one level up."""
+    min_side = MIN_SIDE_IN_ANCHORS * anchor_scale * finest_stride
+    doublings = (area(boxes).sqrt() / min_side).log2().floor()
     return doublings.clamp(0, num_levels - 1).long()
 
 
@@ -33,23 +33,23 @@ class Placed(NamedTuple):
 
 
 class _Axis(NamedTuple):
-    """Along one axis of each region: the cells that its samples lie between, and how much each of them counts."""
+    """Along one axis of each region: the two cells next to each sample, and their interpolation weights."""
 
     cells: Tensor  # [N, bins, samples × 2]
     shares: Tensor  # [N, bins, samples × 2]
 
 
 def pool(features: Sequence[Tensor], strides: Sequence[int], regions: Placed, side: int) -> Tensor:
-    """Each region's features [N, C, side, side]: means of 2 × 2 samples a bin, in the features' number format."""
+    """Each region's features [N, C, side, side]: means of 2 × 2 samples per bin, in the features' dtype."""
     # One table of all cells of all levels and images: then every bin of every region is a weighted sum of 16 rows.
     # 16 images of 512 regions on an H200, forward and backward: 12 ms; torchvision's operator, level by level: 20 ms.
     table = torch.cat([each.permute(0, 2, 3, 1).flatten(0, 2) for each in features])
     table = table.to(torch.promote_types(table.dtype, torch.float32))
     heights, widths, starts = _shapes(features)[regions.levels].unbind(dim=1)
     scale = 1 / torch.tensor(strides, dtype=torch.float32, device=table.device)[regions.levels]
-    boxes = regions.boxes * scale[:, None] - 0.5  # a cell's centre, not its corner, has a whole number
-    rows = _read(boxes[:, 0], boxes[:, 2], heights, side)
-    columns = _read(boxes[:, 1], boxes[:, 3], widths, side)
+    boxes = regions.boxes * scale[:, None] - 0.5  # integers are cell centres, not corners
+    rows = _interpolate(boxes[:, 0], boxes[:, 2], heights, side)
+    columns = _interpolate(boxes[:, 1], boxes[:, 3], widths, side)
     first = (starts + regions.images * heights * widths)[:, None, None]
     cells = (first + rows.cells * widths[:, None, None])[:, :, None, :, None] + columns.cells[:, None, :, None, :]
     shares = rows.shares[:, :, None, :, None] * columns.shares[:, None, :, None, :]
@@ -71,10 +71,10 @@ def _shapes(features: Sequence[Tensor]) -> Tensor:
     return torch.tensor(shapes, device=features[0].device)
 
 
-def _read(low: Tensor, high: Tensor, cells: Tensor, bins: int) -> _Axis:
-    """Samples evenly spaced from `low` to `high`; each is between two of so many cells.
+def _interpolate(low: Tensor, high: Tensor, cells: Tensor, bins: int) -> _Axis:
+    """Samples evenly spaced from `low` to `high`, each interpolated between two of `cells` cells.
 
-    Beyond the outermost cells' centres it has their value, and 0 more than a cell beyond (torchvision's rule).
+    Beyond the outermost cell centres a sample has their value, and 0 more than one cell beyond (torchvision's rule).
     """
     count = bins * SAMPLES
     steps = (torch.arange(count, device=low.device) + 0.5) / count

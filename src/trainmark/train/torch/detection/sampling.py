@@ -1,4 +1,4 @@
-"""Which candidates a detector learns from: matched to the boxes of their image, then a few of each drawn at random."""
+"""Matching of candidates to the target boxes of their image, and random sampling of objects and background."""
 
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ REGION_IS_OBJECT = 0.5
 
 
 class Matches(NamedTuple):
-    """For each candidate its nearest box, and whether it counts as object or as background; some count as neither."""
+    """For each candidate its best-matching box, and whether it is object, background or neither."""
 
     nearest: Tensor  # [B, N], row of the targets
     is_object: Tensor  # [B, N]
@@ -21,7 +21,7 @@ class Matches(NamedTuple):
 
 
 def match_anchors(anchors: Tensor, targets: Targets) -> Matches:
-    """Objects overlap a box by 0.7, or more than any other anchor does; background overlaps all by less than 0.3."""
+    """Objects overlap a box by 0.7 or more, or best of all anchors; background overlaps all by less than 0.3."""
     overlaps = _overlaps(anchors, targets)
     most, nearest = overlaps.max(dim=2)
     most_of_box = overlaps.amax(dim=1, keepdim=True)
@@ -31,18 +31,18 @@ def match_anchors(anchors: Tensor, targets: Targets) -> Matches:
 
 
 def match_regions(regions: Tensor, is_valid: Tensor, targets: Targets) -> Matches:
-    """Objects overlap a box by 0.5 or more, background by less; regions that are not valid count as neither."""
+    """Objects overlap a box by 0.5 or more, background by less; invalid regions are neither."""
     most, nearest = _overlaps(regions, targets).max(dim=2)
     return Matches(nearest, is_valid & (most >= REGION_IS_OBJECT), is_valid & (most < REGION_IS_OBJECT))
 
 
 def _overlaps(candidates: Tensor, targets: Targets) -> Tensor:
-    """[B, N, G]; 0 with rows that are not present. Candidates are [N, 4] for all images or [B, N, 4]."""
+    """[B, N, G]; 0 for rows that are not present. Candidates are [N, 4] for all images or [B, N, 4]."""
     return overlap(candidates, targets.boxes) * targets.present[:, None, :]
 
 
 class Sample(NamedTuple):
-    """Places of drawn candidates; where there were too few, `is_drawn` is false and the place means nothing."""
+    """Indices of sampled candidates; padded, with `is_drawn` false, if there were too few."""
 
     places: Tensor  # [B, S]
     is_drawn: Tensor  # [B, S]
@@ -54,15 +54,15 @@ class Sample(NamedTuple):
 
 
 def pick(values: Tensor, places: Tensor) -> Tensor:
-    """Values at places of the second dimension; [B, N, ...], [B, S] → [B, S, ...]."""
+    """Gathers values along the second dimension; [B, N, ...], [B, S] → [B, S, ...]."""
     index = places.view(*places.shape, *(1 for _ in values.shape[2:])).expand(*places.shape, *values.shape[2:])
     return values.gather(1, index)
 
 
-def draw(matches: Matches, count: int, most_objects: int) -> Sample:
-    """Up to `most_objects` objects of each image, and as much background as makes `count` of them."""
+def draw(matches: Matches, count: int, max_objects: int) -> Sample:
+    """Samples up to `max_objects` objects per image, and background up to `count` in total."""
     chance = torch.rand(matches.is_object.shape, device=matches.is_object.device)
-    objects, drawn_objects = _first(chance, matches.is_object, most_objects)
+    objects, drawn_objects = _first(chance, matches.is_object, max_objects)
     background, drawn_background = _first(chance, matches.is_background, count)
     room = count - drawn_objects.sum(dim=1, keepdim=True)
     drawn_background &= torch.arange(background.shape[1], device=room.device) < room
@@ -73,7 +73,7 @@ def draw(matches: Matches, count: int, most_objects: int) -> Sample:
     )
 
 
-def _first(chance: Tensor, among: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """The `count` candidates of the highest chance among some of them."""
-    order = chance.masked_fill(~among, -1.0).topk(min(count, chance.shape[1]), dim=1)
+def _first(chance: Tensor, eligible: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """The `count` candidates with the highest `chance` among the eligible ones."""
+    order = chance.masked_fill(~eligible, -1.0).topk(min(count, chance.shape[1]), dim=1)
     return order.indices, order.values >= 0

@@ -1,1 +1,1 @@
-"""The models, written here because they are the benchmark; each module builds one family."""
+"""The models, one module per family; written here because they are the benchmark."""

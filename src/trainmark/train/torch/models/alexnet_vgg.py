@@ -1,14 +1,14 @@
-"""AlexNet and VGG: plain convolutions, then fully connected layers that want a grid of one size."""
+"""AlexNet and VGG: plain convolutions, then fully connected layers on a fixed grid."""
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 # Channels of the convolutions between two poolings.
-VGG16_STAGES = ((64, 64), (128, 128), (256, 256, 256), (512, 512, 512), (512, 512, 512))
+VGG16_BLOCKS = ((64, 64), (128, 128), (256, 256, 256), (512, 512, 512), (512, 512, 512))
 
 
 class FixedGrid(nn.Module):
-    """Averages to `side` × `side` where the size differs; what follows sees the common layout."""
+    """Average-pools to `side` × `side` if the size differs; outputs are dense (not blocked)."""
 
     def __init__(self, side: int) -> None:
         super().__init__()
@@ -16,7 +16,7 @@ class FixedGrid(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """The pooled activations."""
-        if x.is_mkldnn:  # oneDNN pools only by whole factors, and its blocks know no dropout
+        if x.is_mkldnn:  # oneDNN pools only by integer factors, and has no dropout
             x = x.to_dense()
         if x.shape[2] == self.side and x.shape[3] == self.side:
             return x
@@ -53,7 +53,7 @@ def _hidden(features_in: int, features_out: int) -> list[nn.Module]:
 
 
 def _initialise_alexnet(model: nn.Sequential) -> None:
-    """Gaussian weights of 0.01; biases are 1 where the paper says so (Krizhevsky et al. 2012, section 5), else 0."""
+    """Gaussian weights (σ = 0.01); biases 1 or 0 as in the paper (Krizhevsky et al. 2012, section 5)."""
     weighted = [layer for layer in model if isinstance(layer, nn.Conv2d | nn.Linear)]
     for number, layer in enumerate(weighted, start=1):
         nn.init.normal_(layer.weight, std=0.01)
@@ -66,8 +66,8 @@ def vgg16(num_classes: int = 1000, channels: int = 3) -> nn.Module:
     """Configuration D of Simonyan and Zisserman 2014: thirteen 3×3 convolutions, three fully connected layers."""
     layers: list[nn.Module] = []
     channels_in = channels
-    for stage in VGG16_STAGES:
-        for channels_out in stage:
+    for block in VGG16_BLOCKS:
+        for channels_out in block:
             layers += [nn.Conv2d(channels_in, channels_out, 3, padding=1), nn.ReLU(inplace=True)]
             channels_in = channels_out
         layers.append(nn.MaxPool2d(2))
@@ -80,7 +80,7 @@ def vgg16(num_classes: int = 1000, channels: int = 3) -> nn.Module:
 
 
 def _initialise_vgg(model: nn.Sequential) -> None:
-    """Glorot's initialisation, with which the authors could train all their networks from scratch; biases 0."""
+    """Glorot initialisation, which the authors found sufficient without pre-training; biases 0."""
     for layer in model:
         if isinstance(layer, nn.Conv2d | nn.Linear):
             nn.init.xavier_uniform_(layer.weight)

@@ -8,14 +8,14 @@ LAYERS_PER_BLOCK = (6, 12, 24, 16)
 
 
 class DenseLayer(nn.Module):
-    """x and, beside it, 32 new channels: 1×1 to 128 channels, then 3×3, each after normalisation and relu."""
+    """Concatenates x and 32 new channels: 1×1 to 128 channels, then 3×3, each after normalisation and relu."""
 
     def __init__(self, channels_in: int) -> None:
         super().__init__()
         self.body = nn.Sequential(*_normalised(channels_in, 4 * GROWTH, 1), *_normalised(4 * GROWTH, GROWTH, 3))
 
     def forward(self, x: Tensor) -> Tensor:
-        """The layer's input and output together."""
+        """The concatenated input and output of the layer."""
         return torch.cat((x, self.body(x)), dim=1)
 
 
@@ -50,7 +50,7 @@ def _normalised(channels_in: int, channels_out: int, kernel: int) -> list[nn.Mod
 
 
 def _initialise(model: nn.Module) -> None:
-    """He initialisation of convolutions, as the paper says; the classifier's biases start at 0."""
+    """He initialisation of convolutions, as in the paper; the classifier's biases start at 0."""
     for module in model.modules():
         if isinstance(module, nn.Conv2d):
             nn.init.kaiming_normal_(module.weight)

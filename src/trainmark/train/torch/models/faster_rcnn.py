@@ -20,7 +20,7 @@ from trainmark.train.torch.detection.losses import DrawnRegions, anchor_losses
 from trainmark.train.torch.detection.proposals import Regions, detect, propose
 from trainmark.train.torch.detection.roi_align import Placed, levels_of, pool
 
-STRIDES = (*backbone.STRIDES, 64)  # of the levels that regions are proposed from; the last only for these
+STRIDES = (*backbone.STRIDES, 64)  # of the levels that regions are proposed from; the last is used only for proposals
 POOLED_SIDE = 7
 
 
@@ -80,7 +80,7 @@ class FasterRcnn(nn.Module):
         settings: DetectorSettings,
     ) -> None:
         super().__init__()
-        # Each a child of its own, since sharding and re-computation take a model's children as their units.
+        # Separate children, since sharding and recomputation work on a model's children.
         self.stem = stem
         self.stage1, self.stage2, self.stage3, self.stage4 = stages
         self.pyramid = pyramid
@@ -92,7 +92,7 @@ class FasterRcnn(nn.Module):
 
     @property
     def seen(self) -> Tensor:
-        """Images, and regions of them that went through the box head, in all training passes since `take_seen`."""
+        """Numbers of images, and of regions in the box head, in training passes since `take_seen`."""
         return self.count.seen
 
     def take_seen(self) -> tuple[int, int]:
@@ -100,7 +100,7 @@ class FasterRcnn(nn.Module):
         return self.count.take()
 
     def dense(self, images: Tensor) -> tuple[Tensor, ...]:
-        """What has the same shape whatever the images show: five levels, each one's objectness, each one's deltas."""
+        """The part with static shapes: five levels, then the objectness and the deltas of each."""
         features = [self.stage1(self.stem(images))]
         for stage in (self.stage2, self.stage3, self.stage4):
             features.append(stage(features[-1]))
@@ -112,7 +112,7 @@ class FasterRcnn(nn.Module):
         return (*levels, *objectness, *deltas)
 
     def per_proposal(self, pooled: Tensor) -> tuple[Tensor, Tensor]:
-        """Classes [N, classes + 1], of which 0 is background, and each one's deltas [N, classes + 1, 4]."""
+        """Class scores [N, classes + 1], 0 is background, and deltas per class [N, classes + 1, 4]."""
         classes, deltas = self.box_head(pooled)
         return classes, deltas.view(*classes.shape, 4)
 
@@ -125,7 +125,7 @@ class FasterRcnn(nn.Module):
         outputs = DenseOutputs.of(images, self.dense(images), self.settings.anchor_scale)
         if targets is not None:
             return self._loss(outputs, read_targets(targets))
-        if images.is_meta:  # which regions there are depends on values; the shape of the answer does not
+        if images.is_meta:  # regions depend on values, the shape of the outputs does not
             return images.new_empty(len(images), self.settings.detections, 6, dtype=torch.float32)
         return self._detections(outputs)
 
@@ -135,7 +135,7 @@ class FasterRcnn(nn.Module):
         regions = DrawnRegions(proposals, targets, chosen.sampled_regions)
         if self.training:
             self.count.add(len(outputs.levels[0]), len(regions.boxes))
-        region_losses = regions.losses(*self._look(outputs, regions.boxes, regions.images))
+        region_losses = regions.losses(*self._classify(outputs, regions.boxes, regions.images))
         return region_losses + anchor_losses(
             torch.cat(outputs.anchors),
             torch.cat(outputs.objectness, dim=1),
@@ -148,7 +148,7 @@ class FasterRcnn(nn.Module):
         chosen = self.settings
         proposals = self._propose(outputs, chosen.eval_proposals_before_nms, chosen.eval_proposals_after_nms)
         images, places = proposals.is_valid.nonzero(as_tuple=True)
-        classes, deltas = self._look(outputs, proposals.boxes[images, places], images)
+        classes, deltas = self._classify(outputs, proposals.boxes[images, places], images)
         return detect(proposals, classes, deltas, outputs.image_size, chosen)
 
     def _propose(self, outputs: "DenseOutputs", before_nms: int, after_nms: int) -> Regions:
@@ -159,11 +159,11 @@ class FasterRcnn(nn.Module):
             outputs.image_size,
             before_nms=before_nms,
             after_nms=after_nms,
-            most_overlap=self.settings.proposal_overlap,
+            max_overlap=self.settings.proposal_overlap,
         )
 
-    def _look(self, outputs: "DenseOutputs", boxes: Tensor, images: Tensor) -> tuple[Tensor, Tensor]:
-        """What the box head says of boxes, each in its image."""
+    def _classify(self, outputs: "DenseOutputs", boxes: Tensor, images: Tensor) -> tuple[Tensor, Tensor]:
+        """The box head's outputs for boxes, each in its image."""
         strides = backbone.STRIDES
         levels = levels_of(boxes, strides[0], self.settings.anchor_scale, len(strides))
         pooled = pool(outputs.levels[: len(strides)], strides, Placed(boxes, images, levels), POOLED_SIDE)
@@ -171,7 +171,7 @@ class FasterRcnn(nn.Module):
 
 
 class DenseOutputs(NamedTuple):
-    """What the dense part made of a batch, level by level, with the anchors that it speaks of."""
+    """Outputs of the dense part for a batch, per level, with their anchors."""
 
     image_size: tuple[int, int]
     levels: tuple[Tensor, ...]
@@ -181,7 +181,7 @@ class DenseOutputs(NamedTuple):
 
     @classmethod
     def of(cls, images: Tensor, outputs: tuple[Tensor, ...], anchor_scale: float) -> "DenseOutputs":
-        """The dense part's outputs, by kind."""
+        """Groups the dense part's outputs by kind."""
         count = len(STRIDES)
         levels = outputs[:count]
         shapes = [(level.shape[2], level.shape[3]) for level in levels]

@@ -1,4 +1,4 @@
-"""Residual networks: their blocks, the builder that the family shares, and each of its members."""
+"""Residual networks: blocks, the shared builder, and the variants."""
 
 from collections.abc import Callable
 from functools import partial
@@ -11,7 +11,7 @@ BLOCKS_101 = (3, 4, 23, 3)
 
 
 def convolution(channels_in: int, channels_out: int, kernel: int, stride: int = 1, groups: int = 1) -> nn.Sequential:
-    """A convolution that keeps the size (but for its stride), followed by batch normalisation."""
+    """A convolution with same padding, followed by batch normalisation."""
     return nn.Sequential(
         nn.Conv2d(channels_in, channels_out, kernel, stride, padding=kernel // 2, groups=groups, bias=False),
         nn.BatchNorm2d(channels_out),
@@ -19,7 +19,7 @@ def convolution(channels_in: int, channels_out: int, kernel: int, stride: int = 
 
 
 class Residual(nn.Module):
-    """relu(body(x) + shortcut(x)); the shortcut projects where shape changes."""
+    """relu(body(x) + shortcut(x)); the shortcut is a projection if the shape changes."""
 
     def __init__(self, body: nn.Sequential, channels_in: int, channels_out: int, stride: int) -> None:
         super().__init__()
@@ -82,7 +82,7 @@ def residual_network(
 
 
 def initialise(model: nn.Module) -> None:
-    """He initialisation of convolutions for relu; normalisation starts as the identity."""
+    """He initialisation of convolutions for relu; batch normalisation starts as the identity."""
     for module in model.modules():
         if isinstance(module, nn.Conv2d):
             nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")

@@ -8,12 +8,12 @@ PATCH = 16
 WIDTH = 384
 HEADS = 6
 DEPTH = 12
-GRID = 14  # patches per side of the 224 × 224 images that positions are made for
+GRID = 14  # patches per side for 224 × 224 images, the resolution of the position embedding
 EPSILON = 1e-6
 
 
 class Embedding(nn.Module):
-    """Images as tokens: a class token, then one for each patch, to which learned positions are added."""
+    """Images to tokens: a class token, then one per patch, plus learned position embeddings."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class Embedding(nn.Module):
 
 
 class Attention(nn.Module):
-    """Every token gathers from all tokens, by six heads of 64 features."""
+    """Multi-head self-attention: six heads of 64 features."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -43,17 +43,17 @@ class Attention(nn.Module):
         self.joined = nn.Linear(WIDTH, WIDTH)
 
     def forward(self, x: Tensor) -> Tensor:
-        """What each token gathered."""
+        """The attention output of each token."""
         samples, tokens, width = x.shape
         parts = self.queries_keys_values(x).reshape(samples, tokens, 3, self.heads, width // self.heads)
         queries, keys, values = parts.permute(2, 0, 3, 1, 4).unbind(0)
-        gathered = F.scaled_dot_product_attention(queries, keys, values)
-        out: Tensor = self.joined(gathered.transpose(1, 2).reshape(samples, tokens, width))
+        attended = F.scaled_dot_product_attention(queries, keys, values)
+        out: Tensor = self.joined(attended.transpose(1, 2).reshape(samples, tokens, width))
         return out
 
 
 class Block(nn.Module):
-    """Attention, then two linear layers on each token; each normalises first and adds to its input."""
+    """A pre-norm transformer block: attention, then a two-layer MLP, each with a residual connection."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -63,14 +63,14 @@ class Block(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        """The block's tokens."""
+        """The block's output tokens."""
         x = x + self.attention(x)
         out: Tensor = x + self.features(x)
         return out
 
 
 class ClassToken(nn.Module):
-    """The first token, from which the class is read."""
+    """Selects the class token."""
 
     def forward(self, x: Tensor) -> Tensor:
         """(samples, width)."""
@@ -91,7 +91,7 @@ def vit_small(num_classes: int = 1000, channels: int = 3) -> nn.Module:
 
 
 def _initialise(model: nn.Module) -> None:
-    """Truncated normal weights of 0.02 and no biases, as Touvron et al. 2021."""
+    """Truncated normal weights (σ = 0.02) and zero biases, as in Touvron et al. 2021."""
     for module in model.modules():
         if isinstance(module, nn.Conv2d | nn.Linear):
             nn.init.trunc_normal_(module.weight, std=0.02)

@@ -1,1 +1,1 @@
-"""The optimizers, one file each: `build(parameters, settings)`. Named in spec/registries.py."""
+"""The optimizers, each built from (parameters, settings). Registered in spec/registries.py."""

@@ -1,4 +1,4 @@
-"""The optimizers that treat every weight alike: SGD, Adam, AdamW and AdaGrad."""
+"""The element-wise optimizers: SGD, Adam, AdamW and AdaGrad."""
 
 from collections.abc import Iterable
 
@@ -12,7 +12,7 @@ from trainmark.train.torch.optimizers.layerwise import is_sharded
 def sgd(parameters: Iterable[nn.Parameter], settings: TrainConfig) -> torch.optim.Optimizer:
     """Stochastic gradient descent with momentum, plain or Nesterov's."""
     known = list(parameters)
-    # torch has no fused form for shards, and on CPUs its fused form leaves 16-bit weights as they are (pytorch#191763).
+    # No fused form for shards; on CPUs the fused form does not update 16-bit weights (pytorch#191763).
     can_fuse = not is_sharded(known) and all(each.is_cuda or torch.finfo(each.dtype).bits > 16 for each in known)
     fused = settings.torch.fused_optimizer and can_fuse
     optimizer = torch.optim.SGD(
@@ -25,7 +25,7 @@ def sgd(parameters: Iterable[nn.Parameter], settings: TrainConfig) -> torch.opti
         foreach=not fused,
     )
     if settings.momentum > 0:
-        # torch would leave momentum uninitialised where a gradient scaler skips the first step.
+        # torch leaves momentum uninitialised if a gradient scaler skips the first step.
         for parameter in known:
             optimizer.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
     return optimizer
@@ -39,7 +39,7 @@ def adam(parameters: Iterable[nn.Parameter], settings: TrainConfig) -> torch.opt
 def build_adam(
     kind: type[torch.optim.Adam], parameters: Iterable[nn.Parameter], settings: TrainConfig
 ) -> torch.optim.Optimizer:
-    """Adam or one of its kin, fused, and on a GPU fit to be captured in a graph."""
+    """Adam or AdamW, fused, and on a GPU capturable in a CUDA graph."""
     known = list(parameters)
     return kind(
         known,
@@ -61,7 +61,7 @@ def adamw(parameters: Iterable[nn.Parameter], settings: TrainConfig) -> torch.op
 def adagrad(parameters: Iterable[nn.Parameter], settings: TrainConfig) -> torch.optim.Optimizer:
     """AdaGrad (Duchi et al. 2011): the rate of each weight falls with its past gradients."""
     known = list(parameters)
-    # torch 2.11 refuses its fused form on CUDA, and has none for shards.
+    # torch 2.11 has no fused form on CUDA or for shards.
     fused = settings.torch.fused_optimizer and not is_sharded(known) and all(each.is_cpu for each in known)
     return torch.optim.Adagrad(
         known,

@@ -1,4 +1,4 @@
-"""The optimizers with a rate for each layer, for large batches: LARS and LAMB."""
+"""The layer-wise adaptive optimizers for large batches: LARS and LAMB."""
 
 import sys
 from collections.abc import Iterable, Sequence
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def layer_groups(parameters: Iterable[nn.Parameter], weight_decay: float) -> list[dict[str, Any]]:
-    """Two groups: weights, decayed and adapted; biases and normalisation (of at most one dimension), neither."""
+    """Two groups: weights, with decay and adaptation; biases and normalisation (at most 1-D), without."""
     known = list(parameters)
     return [
         {"params": [each for each in known if each.ndim > 1], "weight_decay": weight_decay, "adapts": True},
@@ -22,42 +22,42 @@ def layer_groups(parameters: Iterable[nn.Parameter], weight_decay: float) -> lis
     ]
 
 
-def own_parts(tensors: Iterable[Tensor | None]) -> list[Tensor]:
-    """What this worker holds of each tensor that exists, as plain tensors that share its memory."""
+def local_tensors(tensors: Iterable[Tensor | None]) -> list[Tensor]:
+    """The local part of each tensor that is not None, as plain tensors that share its memory."""
     return [each.to_local() if _is_shard(each) else each for each in tensors if each is not None]
 
 
 def widened(tensors: Sequence[Tensor]) -> list[Tensor]:
-    """The tensors in at least float32: beside 16-bit tensors torch would round a rate to 16 bits."""
+    """The tensors in at least fp32: with 16-bit tensors, torch would round a rate to 16 bits."""
     return [each.to(torch.promote_types(each.dtype, torch.float32)) for each in tensors]
 
 
-def whole_norms(parts: list[Tensor], parameters: Sequence[nn.Parameter]) -> Tensor:
-    """The L2 norms, in float32, of tensors sharded like `parameters`, of which this worker holds `parts`."""
+def global_norms(parts: list[Tensor], parameters: Sequence[nn.Parameter]) -> Tensor:
+    """The global L2 norms, in fp32, of tensors sharded like `parameters`, whose local parts are `parts`."""
     norms = torch.stack(torch._foreach_norm(parts, 2, torch.float32))
     first = parameters[0]
     if not _is_shard(first):
         return norms
     from torch.distributed.tensor import DTensor, Partial, Replicate
 
-    # ‖w‖² = Σ over shards of ‖shard‖², one all-reduce for all; a mesh dimension that holds copies adds nothing.
+    # ‖w‖² = Σ over shards of ‖shard‖², one all-reduce for all; replicated mesh dimensions add nothing.
     placements = [Partial() if each.is_shard() else Replicate() for each in first.placements]
     return DTensor.from_local(norms.square(), first.device_mesh, placements).full_tensor().sqrt()
 
 
 def is_sharded(parameters: Sequence[nn.Parameter]) -> bool:
-    """Whether the workers hold shards of these parameters."""
+    """Whether any of these parameters is sharded."""
     return any(_is_shard(each) for each in parameters)
 
 
 def _is_shard(tensor: Tensor) -> TypeGuard["DTensor"]:
-    """Whether a tensor is a DTensor; loading that module takes most of a second, and who shards has loaded it."""
+    """Whether a tensor is a DTensor; the import takes most of a second, and sharding has done it already."""
     loaded = sys.modules.get("torch.distributed.tensor")
     return loaded is not None and isinstance(tensor, loaded.DTensor)
 
 
 def lars(parameters: Iterable[nn.Parameter], settings: TrainConfig) -> torch.optim.Optimizer:
-    """LARS (You et al. 2017) as in MLPerf's ResNet: momentum with a rate for each layer, for large batches."""
+    """LARS (You et al. 2017) as in MLPerf's ResNet: momentum with layer-wise rates, for large batches."""
     return Lars(
         layer_groups(parameters, settings.weight_decay),
         rate=settings.learning_rate,
@@ -83,19 +83,19 @@ class Lars(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self) -> None:  # type: ignore[override]
-        """All parameters with gradients take one step."""
+        """Updates all parameters with gradients."""
         for group in self.param_groups:
             trained = [each for each in group["params"] if each.grad is not None]
             if trained:
                 self._step_group(group, trained)
 
     def _step_group(self, group: dict[str, Any], trained: list[nn.Parameter]) -> None:
-        weights = own_parts(trained)
-        gradients = own_parts(each.grad for each in trained)
-        velocities = own_parts(self.state[each]["momentum_buffer"] for each in trained)
+        weights = local_tensors(trained)
+        gradients = local_tensors(each.grad for each in trained)
+        velocities = local_tensors(self.state[each]["momentum_buffer"] for each in trained)
         torch._foreach_mul_(velocities, group["momentum"])
         if group["adapts"]:
-            trust = _lars_trust(group, whole_norms(weights, trained), whole_norms(gradients, trained))
+            trust = _lars_trust(group, global_norms(weights, trained), global_norms(gradients, trained))
             rates = trust * group["lr"]
             torch._foreach_addcmul_(velocities, widened(gradients), rates.unbind())
             torch._foreach_addcmul_(velocities, widened(weights), (rates * group["weight_decay"]).unbind())
@@ -105,13 +105,13 @@ class Lars(torch.optim.Optimizer):
 
 
 def _lars_trust(group: dict[str, Any], weights: Tensor, gradients: Tensor) -> Tensor:
-    """What the rate of each layer is multiplied by, from its norms."""
+    """The trust ratio of each layer, from its norms."""
     ratios = group["trust_coefficient"] * weights / (gradients + group["weight_decay"] * weights + group["epsilon"])
     return torch.where((weights > 0) & (gradients > 0), ratios, 1.0)
 
 
 def lamb(parameters: Iterable[nn.Parameter], settings: TrainConfig) -> torch.optim.Optimizer:
-    """LAMB (You et al. 2020): Adam with a rate for each layer, for large batches."""
+    """LAMB (You et al. 2020): Adam with layer-wise rates, for large batches."""
     return Lamb(
         layer_groups(parameters, settings.weight_decay),
         rate=settings.learning_rate,
@@ -125,7 +125,7 @@ class Lamb(torch.optim.Optimizer):
     """w -= rate·trust·u; u = m̂ / (√v̂ + ε) + decay·w; trust = ‖w‖ / ‖u‖, and 1 where a norm is 0."""
 
     def __init__(self, groups: list[dict[str, Any]], rate: float, beta1: float, beta2: float, epsilon: float) -> None:
-        # "capturable" makes torch load `step` onto the parameter's device, where it is counted.
+        # "capturable" makes torch load `step` onto the parameter's device, where it is incremented.
         defaults = {"lr": rate, "beta1": beta1, "beta2": beta2, "epsilon": epsilon, "capturable": True}
         super().__init__(groups, defaults)
         for group in self.param_groups:
@@ -136,7 +136,7 @@ class Lamb(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self) -> None:  # type: ignore[override]
-        """All parameters with gradients take one step."""
+        """Updates all parameters with gradients."""
         for group in self.param_groups:
             torch._foreach_add_([self.state[each]["step"] for each in group["params"]], 1)
             trained = [each for each in group["params"] if each.grad is not None]
@@ -144,25 +144,25 @@ class Lamb(torch.optim.Optimizer):
                 self._step_group(group, trained)
 
     def _step_group(self, group: dict[str, Any], trained: list[nn.Parameter]) -> None:
-        weights = own_parts(trained)
+        weights = local_tensors(trained)
         directions = self._adam_directions(group, trained)
         torch._foreach_add_(directions, weights, alpha=group["weight_decay"])
         rates = group["lr"]
         if group["adapts"]:
-            rates = (rates * _lamb_trust(whole_norms(weights, trained), whole_norms(directions, trained))).unbind()
+            rates = (rates * _lamb_trust(global_norms(weights, trained), global_norms(directions, trained))).unbind()
         torch._foreach_mul_(directions, rates)
         torch._foreach_sub_(weights, directions)
 
     def _adam_directions(self, group: dict[str, Any], trained: list[nn.Parameter]) -> list[Tensor]:
-        """This worker's part of m̂ / (√v̂ + ε), where m̂ = m / (1 - β1ᵗ) and v̂ = v / (1 - β2ᵗ)."""
-        gradients = own_parts(each.grad for each in trained)
-        means = own_parts(self.state[each]["exp_avg"] for each in trained)
-        squares = own_parts(self.state[each]["exp_avg_sq"] for each in trained)
+        """The local part of m̂ / (√v̂ + ε), where m̂ = m / (1 - β1ᵗ) and v̂ = v / (1 - β2ᵗ)."""
+        gradients = local_tensors(each.grad for each in trained)
+        means = local_tensors(self.state[each]["exp_avg"] for each in trained)
+        squares = local_tensors(self.state[each]["exp_avg_sq"] for each in trained)
         torch._foreach_lerp_(means, gradients, 1 - group["beta1"])
         torch._foreach_mul_(squares, group["beta2"])
         torch._foreach_addcmul_(squares, gradients, gradients, 1 - group["beta2"])
 
-        # In float64: in float32 1 - 0.999¹ has lost three of its seven digits.
+        # In fp64: in fp32, 1 - 0.999¹ loses three of its seven digits.
         steps = self.state[trained[0]]["step"].double()
         mean_share = (1 - group["beta1"] ** steps).float()
         root_share = (1 - group["beta2"] ** steps).sqrt().float()
@@ -174,5 +174,5 @@ class Lamb(torch.optim.Optimizer):
 
 
 def _lamb_trust(weights: Tensor, directions: Tensor) -> Tensor:
-    """What the rate of each layer is multiplied by, from its norms."""
+    """The trust ratio of each layer, from its norms."""
     return torch.where((weights > 0) & (directions > 0), weights / directions, 1.0)

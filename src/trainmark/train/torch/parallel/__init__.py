@@ -1,1 +1,1 @@
-"""How a member's workers share its model and data, one file each. Named in spec/registries.py."""
+"""Parallel modes: how a member's workers split its model and data. Registered in spec/registries.py."""

@@ -7,14 +7,14 @@ import torch
 from torch import Tensor, nn
 
 from trainmark.spec.events import EpochFacts
-from trainmark.train.torch.collectives import average_statistics
+from trainmark.train.torch.collectives import average_buffers
+from trainmark.train.torch.compilation import compile_for_training
 from trainmark.train.torch.parallel.batch_norm import synchronise
 from trainmark.train.torch.protocols import Parallelism, Parts, Scaler
-from trainmark.train.torch.speed import faster_form
 
 
 def one_pass(model: nn.Module, parts: Parts, inputs: Tensor, targets: Tensor) -> Tensor:
-    """Gradients are added to those of the step's earlier passes; this pass's part of the mean loss comes back."""
+    """Accumulates the gradients of one pass; returns its part of the mean loss."""
     scaler, passes = parts.arithmetic.scaler, parts.settings.accumulation
     with parts.arithmetic.forward():
         loss = parts.task.loss(model, inputs, targets)
@@ -26,7 +26,7 @@ def one_pass(model: nn.Module, parts: Parts, inputs: Tensor, targets: Tensor) ->
 
 
 def state_of(model: nn.Module, optimizer: torch.optim.Optimizer, scaler: Scaler | None) -> dict[str, Any]:
-    """Tensors and plain values, enough to go on from."""
+    """The state for a checkpoint: tensors and plain values."""
     return {
         "model": model.state_dict(),
         "optimizer": optimizer.state_dict(),
@@ -37,7 +37,7 @@ def state_of(model: nn.Module, optimizer: torch.optim.Optimizer, scaler: Scaler 
 def load_state(
     state: dict[str, Any], model: nn.Module, optimizer: torch.optim.Optimizer, scaler: Scaler | None
 ) -> None:
-    """Model, optimizer and loss scale are as `state_of` found them."""
+    """Restores model, optimizer and loss scale from `state_of`."""
     model.load_state_dict(state["model"])
     optimizer.load_state_dict(state["optimizer"])
     if scaler:
@@ -52,12 +52,12 @@ def build(model: nn.Module, parts: Parts) -> Parallelism:
 
 
 class DataParallel:
-    """A whole model on every worker, whose gradients the communicator joins."""
+    """A whole model on every worker, whose gradients the communicator reduces."""
 
     def __init__(self, model: nn.Module, parts: Parts) -> None:
         self._parts = parts
         self._model = model.train()
-        self._shared = parts.communicator.share(faster_form(model, parts.settings))
+        self._wrapped = parts.communicator.wrap(compile_for_training(model, parts.settings))
         self._scaler = parts.arithmetic.scaler
 
     def parameters(self) -> list[nn.Parameter]:
@@ -65,33 +65,33 @@ class DataParallel:
         return list(self._model.parameters())
 
     def forward_backward(self, inputs: Tensor, targets: Tensor) -> Tensor:
-        """The mean loss of this worker's samples; gradients are joined in the last of the accumulated passes."""
-        if not self._model.training:  # an evaluation came before
+        """The mean loss of this worker's samples; gradients are reduced in the last of the accumulated passes."""
+        if not self._model.training:  # after an evaluation
             self._model.train()
         passes = self._parts.settings.accumulation
         if passes == 1:
-            return one_pass(self._shared, self._parts, inputs, targets)
+            return one_pass(self._wrapped, self._parts, inputs, targets)
         *earlier, last = zip(inputs.chunk(passes), targets.chunk(passes), strict=True)
-        # What is no DistributedDataParallel joins nothing in its backward pass.
-        with getattr(self._shared, "no_sync", nullcontext)():
-            losses = [one_pass(self._shared, self._parts, *samples) for samples in earlier]
-        return torch.stack([*losses, one_pass(self._shared, self._parts, *last)]).sum()
+        # Only DistributedDataParallel reduces gradients in its backward pass.
+        with getattr(self._wrapped, "no_sync", nullcontext)():
+            losses = [one_pass(self._wrapped, self._parts, *samples) for samples in earlier]
+        return torch.stack([*losses, one_pass(self._wrapped, self._parts, *last)]).sum()
 
     def whole_model(self) -> nn.Module:
         """The model itself, with the running statistics of all workers."""
-        average_statistics(self._model, self._parts.replicas)
+        average_buffers(self._model, self._parts.replicas)
         return self._model
 
     def state(self, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
-        """Weights, this worker's running statistics, optimizer, loss scale and what the communicator keeps."""
+        """Weights, this worker's running statistics, and the state of optimizer, loss scale and communicator."""
         communicator = self._parts.communicator.state()
         return {**state_of(self._model, optimizer, self._scaler), "communicator": communicator}
 
     def load(self, state: dict[str, Any], optimizer: torch.optim.Optimizer) -> None:
-        """Goes on from what `state` gave on this worker."""
+        """Restores what `state` returned on this worker."""
         load_state(state, self._model, optimizer, self._scaler)
         self._parts.communicator.load(state["communicator"])
 
     def facts(self) -> EpochFacts:
-        """What the communicator measured, and what the model counted."""
+        """Measurements of the communicator, and what the model counted."""
         return {**self._parts.communicator.facts(), **self._parts.task.facts(self._model)}

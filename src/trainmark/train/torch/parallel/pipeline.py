@@ -1,4 +1,4 @@
-"""Pipelines: the layers of a model on several workers, which a batch passes in micro-batches."""
+"""Pipeline parallelism: the layers of a model split over workers, which a batch passes in micro-batches."""
 
 from collections import OrderedDict
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from torch.distributed.pipelining import Schedule1F1B, ScheduleGPipe
 from torch.distributed.pipelining.schedules import PipelineScheduleSingle
 
 from trainmark.spec.events import EpochFacts
-from trainmark.train.torch.collectives import average, average_statistics, copy_from, share_overflow
+from trainmark.train.torch.collectives import average, average_buffers, broadcast_flat, sync_overflow
 from trainmark.train.torch.parallel import data
 from trainmark.train.torch.parallel.batch_norm import synchronise
 from trainmark.train.torch.parallel.data import load_state, state_of
@@ -23,11 +23,11 @@ Schedule = Callable[..., PipelineScheduleSingle]
 
 
 def build_pipeline(model: nn.Module, parts: Parts, schedule: Schedule, micro_batches: int) -> Parallelism:
-    """The model, its layers shared out over the workers of each replica."""
+    """The model with its layers split over the workers of each replica."""
     if parts.layout.stages == 1:
-        assert parts.workers.size == 1, "the plan has refused it: copies of whole models are data parallelism"
+        assert parts.workers.size == 1, "checked by the plan: replicas of whole models are data parallelism"
         return data.build(model, parts)
-    assert parts.settings.batch_size % micro_batches == 0, "the plan has checked it"
+    assert parts.settings.batch_size % micro_batches == 0, "checked by the plan"
     return Pipeline(model, parts, schedule, micro_batches)
 
 
@@ -43,10 +43,10 @@ class Pipeline:
         self._losses: list[Tensor] = []
         assert isinstance(model, nn.Sequential)
         crossing = boundaries(model, parts)
-        own = self._stages[self._place]
-        self._taken, self._given = crossing[own.start], crossing[own.stop]
-        # Only these are kept: the memory of the others is what splitting saves.
-        self._layers: nn.Module = _taken_from(model, own).train()
+        layers = self._stages[self._place]
+        self._inputs, self._outputs = crossing[layers.start], crossing[layers.stop]
+        # The other layers are dropped: that is the memory that splitting saves.
+        self._layers: nn.Module = _slice(model, layers).train()
         if parts.settings.batch_norm == "synchronised":
             self._layers = synchronise(self._layers, parts.replicas)
         self._schedule = schedule(self._stage(), micro_batches, loss_fn=self._micro_loss, scale_grads=False)
@@ -54,22 +54,22 @@ class Pipeline:
     def _stage(self) -> TimedStage:
         parts, samples = self._parts, self._parts.settings.batch_size // self._micro_batches
         return TimedStage(
-            StageLayers(self._layers, self._taken, self._given, parts.arithmetic.forward),
+            StageLayers(self._layers, self._inputs, self._outputs, parts.arithmetic.forward),
             self._place,
             parts.layout.stages,
             parts.workers.device,
-            input_args=self._taken.example(samples, learns=self._place > 0),
-            output_args=self._given.example(samples, learns=True),
+            input_args=self._inputs.example(samples, requires_grad=self._place > 0),
+            output_args=self._outputs.example(samples, requires_grad=True),
             group=self._group,
             watch=self._watch,
         )
 
     def _micro_loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """A micro-batch's part of the mean loss of the step; so the gradients need no scaling afterwards."""
+        """A micro-batch's part of the step's mean loss, so that gradients need no rescaling."""
         arithmetic = self._parts.arithmetic
         with self._watch.section("busy"), arithmetic.forward():
-            # In fp32, as a whole model gives its outputs to the loss.
-            loss = self._parts.task.loss_of_outputs(self._given.unpack(outputs).float(), targets)
+            # In fp32, as in data parallelism.
+            loss = self._parts.task.loss_of_outputs(self._outputs.unpack(outputs).float(), targets)
             loss = loss / (self._micro_batches * self._parts.settings.accumulation)
             self._losses.append(loss.detach())
             return arithmetic.scaler.scale(loss) if arithmetic.scaler else loss
@@ -79,7 +79,7 @@ class Pipeline:
         return list(self._layers.parameters())
 
     def forward_backward(self, inputs: Tensor, targets: Tensor) -> Tensor:
-        """The mean loss of the replica, on all its stages; gradients are the mean over the replicas."""
+        """Averages gradients over the replicas; returns the replica's mean loss on all its stages."""
         passes = self._parts.settings.accumulation
         with self._watch.section("step"):
             for batch, labels in zip(inputs.chunk(passes), targets.chunk(passes), strict=True):
@@ -90,53 +90,53 @@ class Pipeline:
                     average(gradients, self._parts.replicas)
             loss = self._replica_loss()
             if scaler := self._parts.arithmetic.scaler:
-                scaler.scale(loss)  # a scaler begins with the first loss it sees, and only the last stage computes one
-                share_overflow(gradients, self._parts.workers)
+                scaler.scale(loss)  # initialises the scaler: only the last stage computes a loss
+                sync_overflow(gradients, self._parts.workers)
             return loss
 
     def _run(self, inputs: Tensor, targets: Tensor) -> None:
-        """One batch through the pipeline and back; the first stage takes the samples, the last their labels."""
+        """Runs one batch forward and backward; the first stage takes the samples, the last their labels."""
         if self._place == 0:
-            self._schedule.step(self._taken.pack(inputs))
+            self._schedule.step(self._inputs.pack(inputs))
         elif self._place == self._parts.layout.stages - 1:
             self._schedule.step(target=targets, return_outputs=False)
         else:
             self._schedule.step()
 
     def _replica_loss(self) -> Tensor:
-        """The loss that the last stage has seen, on all stages."""
+        """Broadcasts the loss of the last stage to all stages."""
         losses, self._losses = self._losses, []
         loss = torch.stack(losses).sum() if losses else torch.empty((), device=self._parts.workers.device)
         dist.broadcast(loss, group=self._group, group_src=self._parts.layout.stages - 1)
         return loss
 
     def whole_model(self) -> nn.Module:
-        """A model of its own with the weights of all stages, and the running statistics of all replicas."""
-        average_statistics(self._layers, self._parts.replicas)
+        """A new model with the weights of all stages and running statistics averaged over the replicas."""
+        average_buffers(self._layers, self._parts.replicas)
         with torch.random.fork_rng():
             whole = self._parts.build_model()
         for place, layers in enumerate(self._stages):
-            part = _taken_from(whole, layers)
+            part = _slice(whole, layers)
             if place == self._place:
                 part.load_state_dict(self._layers.state_dict())
-            # The first replica's workers hold the stages in order.
-            copy_from(place, list(part.state_dict().values()), self._parts.workers)
+            # The first workers are replica 0, in stage order.
+            broadcast_flat(place, list(part.state_dict().values()), self._parts.workers)
         return whole
 
     def state(self, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
-        """Weights and running statistics of this stage, and their optimizer's state."""
+        """Weights and running statistics of this stage, and its optimizer state."""
         return state_of(self._layers, optimizer, self._parts.arithmetic.scaler)
 
     def load(self, state: dict[str, Any], optimizer: torch.optim.Optimizer) -> None:
-        """Goes on from what `state` gave on this worker."""
+        """Restores what `state` returned on this worker."""
         load_state(state, self._layers, optimizer, self._parts.arithmetic.scaler)
 
     def facts(self) -> EpochFacts:
-        """How long this stage worked and waited, and which share of its steps it stood idle in the pipeline.
+        """Busy and waiting time of this stage, and the share of its step time that is pipeline bubble.
 
-        What is not its own forward, backward or loss is waiting: for activations and gradients of other stages, for
-        their last one (the stages end a step together, with the loss), and for the gradients of other replicas, which
-        is no idleness of the pipeline. The schedule's own work, microseconds, counts as waiting too.
+        Everything but its forward, backward and loss is waiting: for activations and gradients of other stages, for
+        the last stage (a step ends on all stages together, with the loss), and for the gradients of other replicas,
+        which is not bubble. Scheduling overhead, microseconds, counts as waiting.
         """
         seconds = self._watch.read()
         stages, step_s, busy_s = self._parts.layout.stages, seconds["step"], seconds["busy"]
@@ -145,41 +145,41 @@ class Pipeline:
             "busy_s": busy_s,
             "step_s": step_s,
             "bubble_share": (step_s - busy_s - seconds["exchange"]) / step_s if step_s else None,
-            # S − 1 of the M + S − 1 turns that a micro-batch takes are spent filling and draining.
+            # S − 1 of M + S − 1 slots are spent filling and draining the pipeline.
             "ideal_bubble_share": (stages - 1) / (self._micro_batches + stages - 1),
         }
 
 
-def _taken_from(model: nn.Module, layers: range) -> nn.Sequential:
-    """Some layers of a model, under their names in the model."""
+def _slice(model: nn.Module, layers: range) -> nn.Sequential:
+    """A range of layers of a model, under their names in the model."""
     return nn.Sequential(OrderedDict(list(model.named_children())[layers.start : layers.stop]))
 
 
 def _replica_group(parts: Parts) -> dist.ProcessGroup | None:
-    """The workers that share one copy of the model."""
+    """The process group of this worker's replica."""
     if parts.layout.replicas == 1:
         return parts.workers.group
     first = parts.layout.replica_of(parts.workers.rank) * parts.layout.stages
     assert parts.workers.group is not None
-    everyone = dist.get_process_group_ranks(parts.workers.group)
+    ranks = dist.get_process_group_ranks(parts.workers.group)
     group: dist.ProcessGroup = dist.new_group(
-        everyone[first : first + parts.layout.stages], use_local_synchronization=True
+        ranks[first : first + parts.layout.stages], use_local_synchronization=True
     )
     return group
 
 
 def build_model_parallel(model: nn.Module, parts: Parts) -> Parallelism:
-    """Model parallelism: layers split over workers, which work on the whole batch one after the other."""
+    """Model parallelism: layers split over workers, which process the whole batch one after the other."""
     return build_pipeline(model, parts, ScheduleGPipe, micro_batches=1)
 
 
 def build_gpipe(model: nn.Module, parts: Parts) -> Parallelism:
-    """Pipeline by GPipe: layers split over workers; all micro-batches go forward, then all go backward."""
+    """GPipe pipeline: layers split over workers; all micro-batches forward, then all backward."""
     return build_pipeline(model, parts, ScheduleGPipe, parts.settings.micro_batches)
 
 
 def build_1f1b(model: nn.Module, parts: Parts) -> Parallelism:
-    """Pipeline by 1F1B: layers split over workers; each micro-batch goes backward as soon as it can."""
+    """1F1B pipeline: layers split over workers; each micro-batch runs backward as soon as possible."""
     stages, micro_batches = parts.layout.stages, parts.settings.micro_batches
-    assert micro_batches >= stages or parts.workers.size == 1, "the plan has checked it"
+    assert micro_batches >= stages or parts.workers.size == 1, "checked by the plan"
     return build_pipeline(model, parts, Schedule1F1B, micro_batches)

@@ -1,4 +1,4 @@
-"""Sharded data parallelism: weights, gradients and optimizer state are cut into shards, one for each worker."""
+"""Sharded data parallelism: weights, gradients and optimizer state are sharded over the workers."""
 
 import time
 from typing import Any
@@ -11,7 +11,7 @@ from torch.distributed.fsdp._fully_shard._fsdp_collectives import DefaultAllGath
 from torch.distributed.tensor import DTensor
 
 from trainmark.spec.events import EpochFacts
-from trainmark.train.torch.collectives import average_statistics
+from trainmark.train.torch.collectives import average_buffers
 from trainmark.train.torch.parallel import data
 from trainmark.train.torch.parallel.batch_norm import synchronise
 from trainmark.train.torch.parallel.data import one_pass
@@ -28,7 +28,7 @@ def build(model: nn.Module, parts: Parts) -> Parallelism:
 
 
 class _Timed:
-    """One of FSDP's collectives, with the time that its calls take; on the CPU a call returns when it is done."""
+    """One of FSDP's collectives, timed; on the CPU, calls are blocking."""
 
     def __init__(self, collective: Any) -> None:
         self._collective = collective
@@ -43,14 +43,14 @@ class _Timed:
 
 
 class Sharded:
-    """A model whose layers are whole only while they are used."""
+    """A model whose layers are gathered only while they are used."""
 
     def __init__(self, model: nn.Module, parts: Parts) -> None:
         self._parts = parts
         self._collectives = (_Timed(DefaultAllGather()), _Timed(DefaultReduceScatter()))
         assert parts.workers.group is not None
         mesh = DeviceMesh.from_group(parts.workers.group, parts.workers.device.type)
-        # FSDP cuts rows, so weights are stored in rows; convolutions follow the layout of the images all the same.
+        # FSDP shards the first dimension, so weights are contiguous; convolutions follow the images' memory format.
         model = model.to(memory_format=torch.contiguous_format).train()  # type: ignore[call-overload]
         for unit in (*model.children(), model):
             if any(True for _ in unit.parameters()):
@@ -76,8 +76,8 @@ class Sharded:
 
     @torch.no_grad()
     def whole_model(self) -> nn.Module:
-        """A model of its own with all weights, and the running statistics of all workers."""
-        average_statistics(self._model, self._parts.workers)
+        """A new model with all weights and running statistics averaged over the workers."""
+        average_buffers(self._model, self._parts.workers)
         with torch.random.fork_rng():
             whole = self._parts.build_model()
         target = {**dict(whole.named_parameters()), **dict(whole.named_buffers())}
@@ -88,36 +88,36 @@ class Sharded:
         return whole
 
     def state(self, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
-        """This worker's shards and running statistics, and the optimizer's state of those shards."""
+        """This worker's shards, running statistics and optimizer state."""
         scaler = self._parts.arithmetic.scaler
         saved = optimizer.state_dict()
         return {
             "model": {name: _shard(value) for name, value in self._model.state_dict().items()},
-            "optimizer": {**saved, "state": {place: _cut(of_weight) for place, of_weight in saved["state"].items()}},
+            "optimizer": {**saved, "state": {index: _local(of_weight) for index, of_weight in saved["state"].items()}},
             "scaler": scaler.state_dict() if scaler else {},
         }
 
     @torch.no_grad()
     def load(self, state: dict[str, Any], optimizer: torch.optim.Optimizer) -> None:
-        """Goes on from what `state` gave on this worker, among as many workers."""
+        """Restores what `state` returned on this worker, with the same number of workers."""
         for name, value in self._model.state_dict().items():
             _shard(value).copy_(state["model"][name])
         weights = [weight for group in optimizer.param_groups for weight in group["params"]]
         saved = state["optimizer"]
-        joined = {place: _joined(of_weight, weights[place]) for place, of_weight in saved["state"].items()}
-        optimizer.load_state_dict({**saved, "state": joined})
+        sharded = {index: _sharded(of_weight, weights[index]) for index, of_weight in saved["state"].items()}
+        optimizer.load_state_dict({**saved, "state": sharded})
         if self._parts.arithmetic.scaler:
             self._parts.arithmetic.scaler.load_state_dict(state["scaler"])
 
     def facts(self) -> EpochFacts:
-        """The time that gathering weights and averaging gradients took, and what the model counted."""
+        """The time of FSDP's collectives, and what the model counted."""
         return {**self._waiting(), **self._parts.task.facts(self._model)}
 
     def _waiting(self) -> EpochFacts:
-        """The time that gathering weights and averaging gradients kept this worker from computing."""
+        """The time that gathering weights and reducing gradients kept this worker waiting."""
         if self._parts.workers.device.type == "cuda":
-            # The calls return at once; the waiting happens between streams, where this process has no clock.
-            return {"waited_s": None, "waited_reason": "FSDP's collectives wait on streams of its own"}
+            # The calls return at once; waiting happens between streams, where it cannot be timed.
+            return {"waited_s": None, "waited_reason": "FSDP's collectives wait on their own streams"}
         waited_s = sum(collective.seconds for collective in self._collectives)
         for collective in self._collectives:
             collective.seconds = 0.0
@@ -125,19 +125,19 @@ class Sharded:
 
 
 def _shard(value: Tensor) -> Tensor:
-    """This worker's part of a value."""
+    """This worker's shard of a value."""
     return value.to_local() if isinstance(value, DTensor) else value
 
 
-def _cut(of_weight: dict[str, Any]) -> dict[str, Any]:
-    """An optimizer's values of one weight, with each that is cut up as a weight is marked as a shard."""
+def _local(of_weight: dict[str, Any]) -> dict[str, Any]:
+    """The optimizer state of one weight, with local shards in place of DTensors."""
     return {
         key: {"shard": value.to_local()} if isinstance(value, DTensor) else value for key, value in of_weight.items()
     }
 
 
-def _joined(of_weight: dict[str, Any], weight: DTensor) -> dict[str, Any]:
-    """What `_cut` took apart, cut up as `weight` is."""
+def _sharded(of_weight: dict[str, Any], weight: DTensor) -> dict[str, Any]:
+    """The reverse of `_local`, with the placements of `weight`."""
     return {
         key: DTensor.from_local(
             value["shard"],

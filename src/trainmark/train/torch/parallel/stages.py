@@ -1,4 +1,4 @@
-"""Stages of a pipeline: how a model's layers are shared out, and what is handed from one stage to the next."""
+"""Stages of a pipeline: how a model's layers are split, and what is sent from one stage to the next."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -17,10 +17,10 @@ from trainmark.workloads.flops.count import training_flop_by_layer
 
 
 def balanced_split(costs: Sequence[float], parts: int) -> list[range]:
-    """`parts` consecutive, non-empty ranges over all costs; the largest sum of a range is the smallest possible."""
+    """Splits costs into `parts` consecutive, non-empty ranges that minimise the largest sum."""
     assert 1 <= parts <= len(costs)
     before = [0, *accumulate(costs)]
-    # best[i]: the smallest largest part of the first i costs in the parts so far, and where the last of them starts.
+    # best[i]: the minimal largest part of the first i costs in the parts so far, and where the last part starts.
     best: list[tuple[float, int]] = [(total, 0) for total in before]
     starts: list[list[int]] = []
     for part in range(2, parts + 1):
@@ -45,7 +45,7 @@ def stages_of(model: nn.Module, stages: int, sample_shape: tuple[int, ...]) -> l
     """The layers of each stage, as positions in the sequential model, balanced by their training FLOPs."""
     if not isinstance(model, nn.Sequential) or type(model).forward is not nn.Sequential.forward:
         raise PlanError(
-            f"Stages are cut from a plain sequence of layers, but the model is a {type(model).__name__}. "
+            f"Stages need a plain nn.Sequential, but the model is a {type(model).__name__}. "
             "Choose --set train.parallel=sharded or data."
         )
     units = _units(model)
@@ -60,43 +60,43 @@ def stages_of(model: nn.Module, stages: int, sample_shape: tuple[int, ...]) -> l
 
 
 def _units(model: nn.Sequential) -> list[range]:
-    """Runs of layers that stay together: one with weights and those without that follow it.
+    """Layers that stay together: one with weights and those without weights that follow it.
 
-    So no stage is without weights, for which there would be no optimizer, and what is sent has passed its activation.
+    So no stage is without weights, hence without an optimizer, and activation functions are applied before sending.
     """
-    starts = [place for place, layer in enumerate(model) if any(True for _ in layer.parameters())]
+    starts = [index for index, layer in enumerate(model) if any(True for _ in layer.parameters())]
     ends = [*starts[1:], len(model)]
     return [range(start if unit else 0, end) for unit, (start, end) in enumerate(zip(starts, ends, strict=True))]
 
 
 class Boundary(NamedTuple):
-    """What crosses between two stages for one sample. It travels flat, in the order of its memory."""
+    """The activation that one sample sends between two stages; sent flat, in memory order."""
 
     shape: tuple[int, ...]
     dtype: torch.dtype
     channels_last: bool
 
     def pack(self, x: Tensor) -> Tensor:
-        """All values in one row; no copy where they already lie so."""
+        """Flattens to one row; no copy if memory already has that order."""
         return (x.movedim(1, -1) if self.channels_last else x).reshape(-1)
 
     def unpack(self, flat: Tensor) -> Tensor:
-        """The samples that `pack` made flat."""
+        """The reverse of `pack`."""
         if self.channels_last:
             channels, *sizes = self.shape
             return flat.view(-1, *sizes, channels).movedim(-1, 1)
         return flat.view(-1, *self.shape)
 
-    def example(self, samples: int, *, learns: bool) -> Tensor:
-        """The flat form of so many samples, without values; `learns`: whether a gradient comes back."""
-        return torch.empty(samples * prod(self.shape), dtype=self.dtype, device="meta", requires_grad=learns)
+    def example(self, samples: int, *, requires_grad: bool) -> Tensor:
+        """The flat form of `samples` samples on the meta device."""
+        return torch.empty(samples * prod(self.shape), dtype=self.dtype, device="meta", requires_grad=requires_grad)
 
 
 @torch.no_grad()
 def boundaries(model: nn.Sequential, parts: Parts) -> list[Boundary]:
-    """What goes into each layer, and what comes out of the last; seen by a sample of zeros, in evaluation mode.
+    """The inputs of each layer and the outputs of the last, found with a sample of zeros in evaluation mode.
 
-    torch would find out by itself, by a training pass over zeros that stays in batch normalisation's statistics.
+    torch would infer them by a training pass over zeros, which would enter batch normalisation's statistics.
     """
     was_training = model.training
     model.eval()
@@ -115,21 +115,21 @@ class StageLayers(nn.Module):
     def __init__(
         self,
         layers: nn.Module,
-        taken: Boundary,
-        given: Boundary,
+        inputs: Boundary,
+        outputs: Boundary,
         arithmetic: Callable[[], AbstractContextManager[Any]],
     ) -> None:
         super().__init__()
-        self.layers, self.taken, self.given, self.arithmetic = layers, taken, given, arithmetic
+        self.layers, self.inputs, self.outputs, self.arithmetic = layers, inputs, outputs, arithmetic
 
     def forward(self, flat: Tensor) -> Tensor:
-        """What the next stage takes."""
+        """The input of the next stage."""
         with self.arithmetic():
-            return self.given.pack(self.layers(self.taken.unpack(flat)))
+            return self.outputs.pack(self.layers(self.inputs.unpack(flat)))
 
 
 class TimedStage(PipelineStage):
-    """torch's stage; the time of its own forward and backward passes counts as `busy`."""
+    """torch's PipelineStage, with its forward and backward time counted as `busy`."""
 
     def __init__(self, *arguments: Any, watch: Stopwatch, **settings: Any) -> None:
         super().__init__(*arguments, **settings)

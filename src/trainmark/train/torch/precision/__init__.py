@@ -1,1 +1,1 @@
-"""The number formats of training arithmetic, one file each. Named in spec/registries.py."""
+"""The precisions of training arithmetic. Registered in spec/registries.py."""

@@ -11,20 +11,20 @@ from trainmark.machine.instructions import ShortFormat, has_fast
 from trainmark.spec.config import TrainConfig
 from trainmark.train.torch.protocols import Arithmetic, Scaler
 
-# How far a step's loss may be from fp32's, as a share of it. A format rounds by up to 2^-9 = 2.0e-3 (bf16) or 2^-11 =
-# 4.9e-4 (fp16, tf32), in every layer; seen on the tiny workload: 2.8e-3 and 1.3e-4 (16 steps of four epochs).
-OF_BF16, OF_FP16 = 0.01, 0.001
+# Tolerated relative deviation of a step's loss from fp32. Rounding is up to 2^-9 = 2.0e-3 (bf16) or 2^-11 = 4.9e-4
+# (fp16, tf32) per layer; observed on the tiny workload: 2.8e-3 and 1.3e-4 (16 steps of four epochs).
+BF16_TOLERANCE, FP16_TOLERANCE = 0.01, 0.001
 
 
 def tf32(device: torch.device, settings: TrainConfig) -> Arithmetic:
     """fp32 tensors, products rounded to tf32 (10 bits of mantissa); needs a GPU."""
-    assert device.type == "cuda", "the plan has checked it"
+    assert device.type == "cuda", "checked by the plan"
     allow_tf32(convolutions=True, matrices=True)
-    return Arithmetic(note="fp32 tensors, tf32 convolutions and matrix products", loss_tolerance=OF_FP16)
+    return Arithmetic(note="fp32 tensors, tf32 convolutions and matrix products", loss_tolerance=FP16_TOLERANCE)
 
 
 def allow_tf32(*, convolutions: bool, matrices: bool) -> None:
-    """From here on, fp32 products on GPUs may be tf32 or not: torch's switches hold for the whole process."""
+    """Allows or forbids tf32 for fp32 products on GPUs, in the whole process."""
     torch.backends.cudnn.allow_tf32 = convolutions
     torch.backends.cuda.matmul.allow_tf32 = matrices
 
@@ -47,23 +47,23 @@ def build_autocast(
 
 
 def emulation(device: torch.device, kind: ShortFormat) -> str:
-    """What a note adds where the device has no instructions for a format."""
+    """A remark for the note if the device has no instructions for a format; otherwise empty."""
     missing = device.type == "cpu" and not has_fast(kind)
     return f"; this CPU has no {kind} instructions: emulated in software" if missing else ""
 
 
 def bf16_mixed(device: torch.device, settings: TrainConfig) -> Arithmetic:
     """Products in bf16 by autocast, the rest and the weights in fp32."""
-    return build_autocast(device, "bf16", torch.bfloat16, None, OF_BF16)
+    return build_autocast(device, "bf16", torch.bfloat16, None, BF16_TOLERANCE)
 
 
 def fp16_mixed(device: torch.device, settings: TrainConfig) -> Arithmetic:
     """Products in fp16 by autocast, the rest and the weights in fp32; the loss is scaled."""
-    return build_autocast(device, "fp16", torch.float16, torch.amp.GradScaler(device.type), OF_FP16)
+    return build_autocast(device, "fp16", torch.float16, torch.amp.GradScaler(device.type), FP16_TOLERANCE)
 
 
 class HalfScaler(torch.amp.GradScaler):
-    """torch's scaler, but it also takes the scale out of fp16 gradients: here there are no others."""
+    """torch's GradScaler, but it also unscales fp16 gradients."""
 
     def _unscale_grads_(
         self, optimizer: torch.optim.Optimizer, inv_scale: Tensor, found_inf: Tensor, allow_fp16: bool
@@ -74,26 +74,26 @@ class HalfScaler(torch.amp.GradScaler):
 def fp16(device: torch.device, settings: TrainConfig) -> Arithmetic:
     """Weights, activations and gradients in fp16; batch normalisation and the loss in fp32; the loss is scaled.
 
-    Batch normalisation keeps its two weights and two running statistics in fp32, and takes and gives fp16: its kernels
-    add up in fp32 anyway, cuDNN has no other, and a running variance in fp16 could not follow changes below 2^-11 of
-    it. The loss is computed in fp32 from the outputs and scaled, so that small gradients stay above fp16's 6e-8. The
-    fused optimizers take the scale out in fp32, inside their kernel; others take it out of the fp16 gradients.
+    Batch normalisation keeps weights and running statistics in fp32, with fp16 inputs and outputs: its kernels sum in
+    fp32 anyway, cuDNN has no others, and a running variance in fp16 would miss relative changes below 2^-11. The loss
+    is computed in fp32 from the outputs and scaled, so that small gradients stay above fp16's 6e-8. Fused optimizers
+    unscale in fp32, inside their kernel; for others the fp16 gradients are unscaled.
     """
     allow_tf32(convolutions=False, matrices=False)
     note = "fp16 weights, activations and gradients; batch normalisation in fp32, dynamic loss scale"
     note += emulation(device, "fp16")
-    return Arithmetic(note=note, convert=_halve, scaler=HalfScaler(device.type), loss_tolerance=OF_FP16)
+    return Arithmetic(note=note, convert=_halve, scaler=HalfScaler(device.type), loss_tolerance=FP16_TOLERANCE)
 
 
 def _halve(model: nn.Module) -> nn.Module:
-    """The model with fp16 weights; it takes what it is given, and gives fp32."""
+    """Returns the model with fp16 weights; inputs may have any dtype, outputs are fp32."""
     for module in model.modules():
-        own = [*module.parameters(recurse=False), *module.buffers(recurse=False)]
-        if own and not isinstance(module, _BatchNorm):
-            for tensor in own:
+        tensors = [*module.parameters(recurse=False), *module.buffers(recurse=False)]
+        if tensors and not isinstance(module, _BatchNorm):
+            for tensor in tensors:
                 if tensor.is_floating_point():
                     tensor.data = tensor.data.half()
-            # On each layer, not on the model, so that a part of the model (a pipeline's stage) still works.
+            # On each layer, not on the model, so that a single pipeline stage works too.
             module.register_forward_pre_hook(_to_half)
     model.register_forward_hook(_to_float)
     return model

@@ -1,6 +1,6 @@
 """The three products of a convolution on int8 operands: by integer matrix products, or emulated in fp32.
 
-Images are N × H × W × C throughout, weights O × C × H × W; what comes back are the exact sums, as int32 or fp32.
+Images are N × H × W × C throughout, weights O × C × H × W; results are exact sums, as int32 or fp32.
 """
 
 from typing import NamedTuple, Protocol
@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-# 2^31 / 127² = 133,144: so many products of two int8 fit into an int32 sum. Longer sums are made of shorter ones.
+# 2^31 / 127² = 133,144 products of two int8 fit into an int32 sum. Longer sums are split.
 LONGEST_SUM = 131_072
 
 Pair = tuple[int, int]
@@ -25,7 +25,7 @@ class Geometry(NamedTuple):
 
 
 class Products(Protocol):
-    """What a layer computes in a training step."""
+    """The products of a layer in a training step."""
 
     def outputs(self, x: Tensor, weight: Tensor, geometry: Geometry) -> Tensor:
         """Sums over input channels and kernel."""
@@ -41,7 +41,7 @@ class Products(Protocol):
 
 
 class IntegerProducts:
-    """int8 × int8 → int32 matrix products of the input's patches; for one group."""
+    """int8 × int8 → int32 matrix products of input patches (im2col); for one group."""
 
     @staticmethod
     def outputs(x: Tensor, weight: Tensor, geometry: Geometry) -> Tensor:
@@ -52,16 +52,16 @@ class IntegerProducts:
 
     @staticmethod
     def input_gradient(dy: Tensor, weight: Tensor, geometry: Geometry, size: Pair) -> Tensor:
-        """The output gradient with zeros between its values, convolved with the turned weights."""
+        """The output gradient, dilated by the stride, convolved with the flipped weights."""
         kernel = (weight.shape[2], weight.shape[3])
-        spread = _spread(dy, geometry.stride)
-        # A pixel of the input meets the kernel's last row first: reach = dilation × (kernel − 1) before it.
+        dilated = _dilate(dy, geometry.stride)
+        # An input pixel meets the kernel's last row first, dilation × (kernel − 1) rows earlier.
         reach = [d * (k - 1) for d, k in zip(geometry.dilation, kernel, strict=True)]
         before = [r - p for r, p in zip(reach, geometry.padding, strict=True)]
-        after = [size[i] + reach[i] - before[i] - spread.shape[1 + i] for i in (0, 1)]
-        padded = F.pad(spread, (0, 0, before[1], after[1], before[0], after[0]))
-        turned = weight.flip(2, 3).transpose(0, 1)
-        return IntegerProducts.outputs(padded, turned, Geometry(dilation=geometry.dilation))
+        after = [size[i] + reach[i] - before[i] - dilated.shape[1 + i] for i in (0, 1)]
+        padded = F.pad(dilated, (0, 0, before[1], after[1], before[0], after[0]))
+        flipped = weight.flip(2, 3).transpose(0, 1)
+        return IntegerProducts.outputs(padded, flipped, Geometry(dilation=geometry.dilation))
 
     @staticmethod
     def weight_gradient(x: Tensor, dy: Tensor, geometry: Geometry, kernel: Pair) -> Tensor:
@@ -71,9 +71,9 @@ class IntegerProducts:
 
 
 class EmulatedProducts:
-    """fp32 convolutions of whole numbers: exact while sums stay below 2^24 (1040 products at worst).
+    """fp32 convolutions of integers: exact while sums stay below 2^24 (1040 products at worst).
 
-    Larger sums are rounded to fp32, a part in 2^24, far below what int8 itself rounds.
+    Larger sums are rounded to fp32, by 2^-24, far below the rounding of int8 itself.
     """
 
     @staticmethod
@@ -96,7 +96,7 @@ class EmulatedProducts:
 
 
 def multiply(left: Tensor, right: Tensor) -> Tensor:
-    """The exact matrix product of two int8 matrices: int32, or fp32 where the sums are too long for int32."""
+    """The exact product of two int8 matrices: int32, or fp32 if sums are too long for int32."""
     length = left.shape[1]
     if length <= LONGEST_SUM:
         return _int_mm(left, right)
@@ -109,7 +109,7 @@ def multiply(left: Tensor, right: Tensor) -> Tensor:
 def _int_mm(left: Tensor, right: Tensor) -> Tensor:
     if left.device.type != "cuda":
         return torch._int_mm(left, right)
-    # cuBLAS wants more than 16 rows, the rest in eights, and both operands along their sums.
+    # cuBLAS requires more than 16 rows, other sizes in multiples of 8, and the summed dimension contiguous.
     (rows, length), columns = left.shape, right.shape[1]
     left = F.pad(left, (0, -length % 8, 0, max(17 - rows, 0))).contiguous()
     right = F.pad(right.t(), (0, -length % 8, 0, -columns % 8)).contiguous()
@@ -117,16 +117,18 @@ def _int_mm(left: Tensor, right: Tensor) -> Tensor:
 
 
 def _patches(x: Tensor, kernel: Pair, geometry: Geometry) -> Tensor:
-    """What the kernel sees at each place: N × H × W × (kernel and C); x itself, where that is one pixel."""
+    """The input patch at each output position: N × H × W × (kernel · C)."""
     stride, (rows, columns), dilation, _ = geometry
     if rows or columns:
         x = F.pad(x, (0, 0, columns, columns, rows, rows))
     n, height, width, channels = x.shape
-    # Eight channels at a time are copied much faster than one.
-    words, size = (x.reshape(-1).view(torch.int64), channels // 8) if channels % 8 == 0 else (x.reshape(-1), channels)
-    places = [(x.shape[1 + i] - dilation[i] * (kernel[i] - 1) - 1) // stride[i] + 1 for i in (0, 1)]
-    patches = words.as_strided(
-        (n, *places, *kernel, size),
+    # Copying eight channels at a time is much faster than one.
+    elements, size = (
+        (x.reshape(-1).view(torch.int64), channels // 8) if channels % 8 == 0 else (x.reshape(-1), channels)
+    )
+    positions = [(x.shape[1 + i] - dilation[i] * (kernel[i] - 1) - 1) // stride[i] + 1 for i in (0, 1)]
+    patches = elements.as_strided(
+        (n, *positions, *kernel, size),
         (
             height * width * size,
             stride[0] * width * size,
@@ -139,8 +141,8 @@ def _patches(x: Tensor, kernel: Pair, geometry: Geometry) -> Tensor:
     return patches.flatten(3).contiguous().view(torch.int8)
 
 
-def _spread(dy: Tensor, stride: Pair) -> Tensor:
-    """The values at their places in the input, `stride` apart."""
+def _dilate(dy: Tensor, stride: Pair) -> Tensor:
+    """Inserts zeros so that the values are `stride` apart, as in the input."""
     if stride == (1, 1):
         return dy
     n, height, width, channels = dy.shape
