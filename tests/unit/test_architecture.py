@@ -28,7 +28,7 @@ RANK = {part: rank for rank, layer in enumerate(LAYERS) for part in layer}
 # Only these may import torch, and nothing else may import these when it is itself imported.
 WITH_TORCH = ("train.torch.", "workloads.flops.", "machine.ceilings")
 # What planning reads of the torch engine, on nodes without torch, too.
-OF_PLANNING = ("train.torch", "train.torch.offer", "train.torch.planning")
+OF_PLANNING = ("train.torch", "train.torch.planning")
 
 MOST_LINES = {"pipeline": 160, "train.loop": 120, "cli.": 110, "": 300}
 MOST_LINES_OF_FUNCTION = {"pipeline": 25, "train.loop": 25, "cli.": 30, "": 45}

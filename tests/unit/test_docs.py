@@ -208,3 +208,15 @@ def test_every_run_that_the_readme_names_ends_in_about_a_minute_or_says_how_long
         estimate = estimate_run(config, plan, site, facts, speed)
         assert estimate.seconds is not None, command
         assert estimate.seconds[0] < 60 or "minutes" in comment or "--dry-run" in command, (command, estimate)
+
+
+def test_every_module_that_a_document_names_exists() -> None:
+    parts = "cli|plan|launch|train|collect|store|report|data|workloads|machine|spec"
+    pages = [*DOCS.rglob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+    named = {
+        (page.name, module)
+        for page in pages
+        for module in re.findall(rf"`(?:src/trainmark/)?((?:{parts})/[\w/]+\.py)`", page.read_text())
+    }
+    assert len(named) > 40
+    assert [each for each in sorted(named) if not (ROOT / "src/trainmark" / each[1]).exists()] == []

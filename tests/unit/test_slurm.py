@@ -474,11 +474,13 @@ def test_a_ranks_own_error_is_told_first(job: Underway) -> None:
 def test_a_job_that_is_gone_gets_time_to_show_its_completion_record(
     job: Underway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clock = iter([100.0, 103.0, 107.0])
-    monkeypatch.setattr("trainmark.launch.slurm.underway.time.monotonic", lambda: next(clock))
+    clock = [100.0]
+    monkeypatch.setattr("trainmark.launch.slurm.underway.time.monotonic", lambda: clock[0])
     job.state = QueueState("5_0", "COMPLETED", "n1")
     job.update({})
+    clock[0] = 103.0
     assert not job.has_ended()
+    clock[0] = 107.0
     assert job.has_ended()
 
 
