@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
-from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,16 +11,16 @@ from trainmark.data.bootstrap import write_bootstraps
 from trainmark.data.epochs import steps_per_epoch
 from trainmark.data.facts import facts_of
 from trainmark.data.folders import Progress, generate_missing, open_dataset
-from trainmark.launch.follow import RunJobs, cancel_jobs, follow_jobs, raise_first, stop_message
+from trainmark.launch.follow import RunJobs, cancel_jobs, follow_runs, raise_first
 from trainmark.launch.launcher import Launcher, ask_queue, preview_scripts
 from trainmark.machine.claims import stop_claim_holder
-from trainmark.machine.processes import stoppable
 from trainmark.machine.storage import flush_file_system, write_from_reserve
 from trainmark.plan.data_check import check_data
 from trainmark.plan.estimate import estimate_run
 from trainmark.plan.make import make_plan
 from trainmark.spec.config import RunChoices, RunConfig
 from trainmark.spec.config_file import config_text, site_text
+from trainmark.spec.errors import TrainmarkError
 from trainmark.spec.files import write_json, write_text
 from trainmark.spec.job_record import job_records
 from trainmark.spec.plan import Plan, plan_as_json
@@ -109,15 +108,18 @@ def follow(folders: Sequence[RunFolder], watch: Watch) -> Iterator[Result]:
     Runs on this machine take turns in the order of `folders`; jobs of a scheduler are all submitted at once. An error
     ends only its own run and is raised after the others have ended. Close the iterator to stop.
     """
-    errors: list[Exception] = []
-    stored = [(folder, *read_stored(folder)) for folder in folders]
-    for name, group in groupby(stored, lambda run: run[1].launch.launcher):
-        launcher: Launcher = LAUNCHERS.load(name)()
-        runs = [_run_jobs(launcher, watch, *run) for run in group]
-        with stoppable(stop_message([run.folder for run in runs], jobs_go_on=launcher.outlives_us)):
-            yield from follow_jobs(launcher, runs, collect)
-        errors += [run.error for run in runs if run.error is not None]
-    raise_first(errors)
+    launchers: dict[str, Launcher] = {}
+    runs, errors = list[RunJobs](), list[Exception]()
+    for folder in folders:
+        try:
+            stored = read_stored(folder)
+        except TrainmarkError as error:
+            errors.append(error)
+        else:
+            name = stored[0].launch.launcher
+            runs.append(_run_jobs(launchers.setdefault(name, LAUNCHERS.load(name)()), watch, folder, *stored))
+    yield from follow_runs(runs, collect)
+    raise_first([*errors, *(run.error for run in runs if run.error is not None)])
 
 
 def _run_jobs(launcher: Launcher, watch: Watch, folder: RunFolder, *stored: *Stored) -> RunJobs:
@@ -136,14 +138,12 @@ def collect(folder: RunFolder) -> Result:
 
 def run(planned: PlannedRun, watch: Watch, making: Progress, preparing: Progress) -> Result:
     """Executes a planned run; returns the stored Result."""
-    (result,) = follow([prepare(planned, making, preparing)], watch)
-    return result
+    return [*follow([prepare(planned, making, preparing)], watch)].pop()
 
 
 def resume(folder: RunFolder, watch: Watch, making: Progress, data_dir: Path | None = None) -> Result:
     """Trains the unfinished members of a run; finished ones are kept."""
-    (result,) = follow([reopen(folder, making, data_dir)], watch)
-    return result
+    return [*follow([reopen(folder, making, data_dir)], watch)].pop()
 
 
 def status(folder: RunFolder) -> tuple[list[MemberProgress], str | None]:

@@ -130,6 +130,13 @@ def _held_out(data: Data) -> DatasetSource:
     return data.evaluation
 
 
+def test_torch_frees_samples_that_it_has_copied_to_its_device_and_keeps_their_labels(tmp_path: Path) -> None:
+    _, data, _ = opened(tmp_path, "torch")
+    held_out = _held_out(data)
+    assert held_out.split.samples.nbytes == 0
+    assert len(held_out.split.labels) == 20
+
+
 @pytest.mark.parametrize("name", TESTED)
 def test_an_engine_says_what_it_computes_on_and_with(name: str, tmp_path: Path) -> None:
     engine, data, context = opened(tmp_path, name, f"model={model_of(name)}")

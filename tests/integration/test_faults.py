@@ -100,7 +100,7 @@ def test_an_interrupted_run_stops_within_seconds_and_resumes_to_the_same_losses(
     code, errors = run.end()
     assert time.monotonic() - stopped < 10
     assert code == 130
-    assert f"Stopped by {signum.name}. Finished members are kept; go on with: trainmark resume" in errors
+    assert f"Stopped by {signum.name}. Finished members are kept; continue with: trainmark resume" in errors
     assert "Traceback" not in errors
     assert not any(is_running(pid) for pid in pids)
     until_then = shown(warm_trainmark, run.folder)
@@ -208,7 +208,7 @@ def test_a_full_disk_leaves_a_clear_message_and_the_finished_members(
     again = warm_trainmark("resume", str(run.folder))
     assert again.returncode == 1
     assert again.stderr == (
-        f"trainmark: No space left in {run.folder}. Free some, then go on with: trainmark resume {run.folder}\n"
+        f"trainmark: No space left in {run.folder}. Free some, then continue with: trainmark resume {run.folder}\n"
     )
     assert sorted(run.folder.rglob("*")) == before
     filler.unlink()

@@ -1,6 +1,8 @@
 """Checkpoints are written without a second copy in memory, and one that is damaged is never resumed from."""
 
 import json
+import os
+import time
 import tracemalloc
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,7 +11,9 @@ from typing import Any, cast
 import pytest
 import torch
 import torch.distributed as dist
+from torch.multiprocessing import ProcessExitedException
 
+from tests.waiting import wait_until
 from tests.worker_group import run_workers
 from trainmark.spec.config import LaunchConfig
 from trainmark.spec.errors import TrainmarkError
@@ -269,3 +273,35 @@ def test_all_ranks_skip_a_checkpoint_that_one_of_them_finds_damaged(tmp_path: Pa
     run_workers(two_ranks, (str(tmp_path),), 2)
     outcomes = [json.loads((tmp_path / f"outcome-{rank}.json").read_text()) for rank in (0, 1)]
     assert outcomes == [[2, [2.0], [[[1], True]]], [2, [2.0], [[[1], False]]]]
+
+
+class Dying(Small):
+    """An engine of which rank 1 dies while it writes its second checkpoint."""
+
+    def save(self, file: Any) -> None:
+        if self.rank == 1 and self.parallelism.values[0] == 2:
+            os._exit(9)
+        super().save(file)
+
+
+def lose_a_rank(rank: int, folder: str) -> None:
+    """Leaves a file as soon as rank 0 has noticed that rank 1 is gone."""
+    torch.set_num_threads(1)
+    store = dist.FileStore(f"{folder}/store", 2)
+    dist.init_process_group("gloo", store=dist.PrefixStore("group", store), rank=rank, world_size=2)
+    began_s = time.monotonic()
+    try:
+        train(RunFolder(Path(folder)), 1, range(1, 4), Dying(rank, 2), store)
+    except RuntimeError:
+        Path(folder, "noticed").write_text(str(time.monotonic() - began_s))
+    os._exit(0)
+
+
+def test_a_rank_that_dies_while_it_writes_a_checkpoint_is_noticed_at_once_and_leaves_no_complete_one(
+    tmp_path: Path,
+) -> None:
+    with pytest.raises(ProcessExitedException, match="exit code 9"):
+        run_workers(lose_a_rank, (str(tmp_path),), 2)
+    wait_until((tmp_path / "noticed").exists)
+    complete = [each for each in RunFolder(tmp_path).attempt(0, 1).checkpoints() if each.complete.exists()]
+    assert [each.step for each in complete] == [1]

@@ -150,7 +150,7 @@ def test_on_a_full_disk_claiming_fails_at_once_and_leaves_nothing(tmp_path: Path
         folder = RunFolder(disk / "run")
         write_claim(folder, 1, gone_process())
         filler = fill(disk)
-        with pytest.raises(StorageError, match=r"No space left in .*/run\. Free some, then go on with: trainmark res"):
+        with pytest.raises(StorageError, match=r"No space left in .*/run\. Free some, then continue with: trainm"):
             claims.claimed(folder).__enter__()
         assert [path.name for path in (disk / "run" / "claims").iterdir()] == ["0001.json"]
         filler.unlink()

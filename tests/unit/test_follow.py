@@ -138,7 +138,7 @@ def test_an_interrupt_stops_the_run_that_trains_and_starts_no_other(tmp_path: Pa
     launcher = ProcessLauncher(Scripts(a_0="exec sleep 60", a_1="exec sleep 60"))
     runs = runs_of(tmp_path, launcher, "a", "b")
     runs[0].watch = lambda: signal.raise_signal(signal.SIGTERM)
-    outcome = stop_message([run.folder for run in runs], jobs_go_on=launcher.outlives_us)
+    outcome = stop_message([run.folder for run in runs], launcher)
     expected = r"^Stopped by SIGTERM.*resume .*/a \(likewise for 1 more\)$"
     with pytest.raises(InterruptedRunError, match=expected), stoppable(outcome):
         follow(launcher, runs)

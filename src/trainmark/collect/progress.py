@@ -77,7 +77,9 @@ class ProgressReader:
         if known.attempt != number:
             now = MemberProgress(job.member, state="starting", attempt=number, epochs=known.epochs)
         if not events and now.state == "starting" and not now.phase and attempt.rank_events(0).exists():
-            now = replace(now, phase="loading torch")  # rank 0 creates its event file first
+            now = replace(
+                now, phase=f"loading {self._config.train.engine.partition(':')[0]}"
+            )  # rank 0 creates its event file first
         for event in events:
             now = replace(now, phase=PHASES.get(type(event), now.phase), **self._changes(event, job))
         ended = recorded_status(self._folder, job.member, number)

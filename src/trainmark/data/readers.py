@@ -167,6 +167,8 @@ def _serve(
             connection.send((samples.shape, samples.dtype.str))
         except DataError as error:  # the parent raises it, without a traceback of this process
             connection.send(error)
+        except Exception as error:  # noqa: BLE001  such as a bug in a decoder: named, not taken for a killed process
+            connection.send(DataError(f"A sample could not be decoded: {type(error).__name__}: {error}"))
 
 
 def _stacked(

@@ -1,7 +1,7 @@
 """The source of a rank's samples, in numpy: resident in memory, streamed from disk, or synthetic."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,11 +14,15 @@ from trainmark.data.split import Split, StoredSplit
 Samples = NDArray[Any]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Resident:
     """A split in memory."""
 
     split: Split
+
+    def release_samples(self) -> None:
+        """Frees the samples, keeping the labels; for an engine that holds its own copy."""
+        self.split = replace(self.split, samples=self.split.samples[:0].copy())
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,6 +7,7 @@ from contextlib import ExitStack, contextmanager, suppress
 
 from trainmark.launch.launcher import Launcher
 from trainmark.machine.claims import claimed
+from trainmark.machine.processes import stoppable
 from trainmark.machine.storage import is_disk_full, keep_reserve, no_space
 from trainmark.spec.errors import InterruptedRunError, RunFailedError, SchedulerError, TrainmarkError
 from trainmark.spec.job_record import JobRecord, write_jobs
@@ -25,7 +26,7 @@ class RunJobs:
         self.folder = folder
         self.watch = watch  # called at every poll
         self.error: Exception | None = None  # why following the run failed
-        self._launcher = launcher
+        self.launcher = launcher
         self._jobs = jobs
         self._waiting: list[JobRecord] = []
         self._tries: Counter[int] = Counter()
@@ -35,7 +36,7 @@ class RunJobs:
     @property
     def is_over(self) -> bool:
         """Whether no job of the run is waiting or running, or the run has failed."""
-        return self.error is not None or not (self._waiting or self._launcher.num_running(self.folder))
+        return self.error is not None or not (self._waiting or self.launcher.num_running(self.folder))
 
     def claim(self) -> None:
         """Claims the run: no other process can work on it."""
@@ -55,19 +56,19 @@ class RunJobs:
         """
         self._tries.update(member for folder, member in under_way if folder == self.folder)
         self._waiting = [record for record in self.missing() if record.key not in under_way]
-        write_jobs(self._waiting, self._launcher.script)
+        write_jobs(self._waiting, self.launcher.script)
 
     def submit(self) -> None:
         """Submits as many waiting jobs as the launcher takes."""
-        if self.folder in self._launcher.broken:
+        if self.folder in self.launcher.broken:
             self._waiting = []
-        if self._waiting and (submitted := {record.key for record in self._launcher.submit(self._waiting)}):
+        if self._waiting and (submitted := {record.key for record in self.launcher.submit(self._waiting)}):
             self._tries.update(member for _, member in submitted)
             self._waiting = [record for record in self._waiting if record.key not in submitted]
 
     def take_ended(self) -> None:
         """Records the jobs that ended, and queues failed ones for another attempt if any is left."""
-        self._waiting += [record for record in self._launcher.take_ended(self.folder) if self._is_due_again(record)]
+        self._waiting += [record for record in self.launcher.take_ended(self.folder) if self._is_due_again(record)]
 
     def _is_due_again(self, record: JobRecord) -> bool:
         recorded = record.recorded()
@@ -91,8 +92,8 @@ class RunJobs:
             self._stop()
 
     def _stop(self) -> None:
-        if not self._launcher.outlives_us:
-            self._launcher.cancel(self.folder)
+        if not self.launcher.outlives_us:
+            self.launcher.cancel(self.folder)
 
     def end(self, collect: Collect) -> Result | None:
         """Returns the Result of a run that is over, also on a full disk; None after other errors."""
@@ -114,6 +115,21 @@ class RunJobs:
             self._stop()
         finally:
             self._claim.close()
+
+
+def follow_runs(runs: Sequence[RunJobs], collect: Collect) -> Iterator[Result]:
+    """Yields the Result of each run as it ends, launcher by launcher."""
+    for launcher in dict.fromkeys(run.launcher for run in runs):
+        alike = [run for run in runs if run.launcher is launcher]
+        results = follow_jobs(launcher, alike, collect)
+        while (result := _next(results, stop_message([run.folder for run in alike], launcher))) is not None:
+            yield result
+
+
+def _next(results: Iterator[Result], message: str) -> Result | None:
+    """Returns the next Result; signals are handled in here only, not while the caller works on the last one."""
+    with stoppable(message):
+        return next(results, None)
 
 
 def follow_jobs(launcher: Launcher, runs: Sequence[RunJobs], collect: Collect) -> Iterator[Result]:
@@ -185,15 +201,15 @@ def raise_first(errors: Sequence[Exception]) -> None:
         raise RunFailedError(f"{len(errors)} runs could not be followed to the end; the first: {errors[0]}")
 
 
-def stop_message(folders: Sequence[RunFolder], *, jobs_go_on: bool) -> str:
+def stop_message(folders: Sequence[RunFolder], launcher: Launcher) -> str:
     """Returns the text after «Stopped by …»."""
     path, more = folders[0].path, f" (likewise for {len(folders) - 1} more)" if len(folders) > 1 else ""
-    if jobs_go_on:
+    if launcher.outlives_us:
         return (
             f"; submitted jobs continue. See them with: trainmark status {path}; stop them with: trainmark "
             f"cancel {path}; follow and collect them with: trainmark resume {path}{more}"
         )
-    return f". Finished members are kept; go on with: trainmark resume {path}{more}"
+    return f". Finished members are kept; continue with: trainmark resume {path}{more}"
 
 
 def cancel_jobs(launcher: Launcher, folder: RunFolder, jobs: list[JobRecord], *, was_followed: bool) -> bool:

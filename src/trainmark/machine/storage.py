@@ -40,7 +40,7 @@ def check_space(
 
 def no_space(folder: Path) -> StorageError:
     """Returns the error for a run whose disk is full."""
-    return StorageError(f"No space left in {folder}. Free some, then go on with: trainmark resume {folder}")
+    return StorageError(f"No space left in {folder}. Free some, then continue with: trainmark resume {folder}")
 
 
 def flush_file_system(folder: Path) -> None:

@@ -118,7 +118,8 @@ def _defaults_of(size: WorkloadSize, user: dict[str, Any]) -> dict[str, Any]:
     """Returns the workload's choices; those tuned for its model or dataset only if it is not replaced."""
     same_model = user.get("model", size.model) == size.model
     recipe = with_torch_section(dict(size.recipe))
-    if not same_model:  # the fastest engine settings depend on the model
+    engine = user.get("train", {}).get("engine", "torch") if isinstance(user.get("train"), dict) else "torch"
+    if not same_model or engine != "torch":  # the fastest engine settings depend on the model
         recipe.pop("torch", None)
     same_dataset = user.get("dataset", size.dataset) == size.dataset
     return {

@@ -71,7 +71,7 @@ class Checkpoints:
         folder = context.attempt.checkpoint(position.step)
         folder.path.mkdir(parents=True, exist_ok=True)
         checksum = write_state(folder.rank(rank), engine.save)
-        # Also a barrier: all ranks have written their files.
+        engine.barrier()  # fails at once if a rank died while it wrote; the store would wait for its timeout
         checksums = all_gather(self._store, rank, context.workers, f"trainmark/checkpoint/{position.step}", checksum)
         if rank == 0:
             # From here on, resume uses this checkpoint.
@@ -173,6 +173,7 @@ def resume_from_newest(
     for number, saved in enumerate(checkpoints):
         name = context.record.folder.name_of(saved.folder.path)
         state, damage = _try_to_read(saved, rank, engine)
+        engine.barrier()  # as in `save`
         is_damaged = "" if damage is None else "damaged"
         flags = all_gather(store, rank, context.workers, f"{FOUND}/{number}", is_damaged)
         if not any(flags):
@@ -203,7 +204,8 @@ def _read_state(saved: Saved, rank: int, engine: Engine) -> Any:
     """
     path = saved.folder.rank(rank)
     try:
-        read_when_visible(path.stat, saved.folder.path)
+        read_when_visible(lambda: saved.folder.rank(rank).stat(), saved.folder.path)
+        path = saved.folder.rank(rank)  # of an earlier version, once it is visible
         if saved.checksums is not None and read_checksum(path) not in saved.checksums[rank:][:1]:
             raise DamagedError(f"{path} does not match its checksum")
     except OSError as error:

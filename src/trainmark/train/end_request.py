@@ -1,5 +1,6 @@
 """EndRequest: a member that is asked to end early ends at one step that all its ranks agree on."""
 
+from collections.abc import Callable
 from types import FrameType
 
 from trainmark.spec.config import TrainConfig
@@ -26,14 +27,23 @@ class EndRequest:
         self._end_at: int | None = None
         self._store: Store | None = None
         self._rank, self._workers, self._lead = 0, 1, 0
+        self._wait_for_device: Callable[[], None] = lambda: None
 
     def on_signal(self, signum: int, frame: FrameType | None) -> None:
         """Signal handler: this rank is asked to end."""
         self._is_asked = True
 
-    def connect(self, store: Store | None, rank: int, workers: int, train: TrainConfig) -> None:
+    def connect(
+        self,
+        store: Store | None,
+        rank: int,
+        workers: int,
+        train: TrainConfig,
+        wait_for_device: Callable[[], None] = lambda: None,
+    ) -> None:
         """From now on the ranks of the member agree on the step through the store."""
         self._store, self._rank, self._workers = store, rank, workers
+        self._wait_for_device = wait_for_device
         # Ranks that exchange gradients in every step are at most one step apart; otherwise up to one averaging period.
         self._lead = 2 + (train.averaging_steps if train.communication == "local-sgd" else 0)
         if workers > 1 and train.communication == "parameter-server":  # unbounded: only checkpoints between epochs
@@ -46,6 +56,8 @@ class EndRequest:
         return self._store is None or self._is_agreed(self._store, step)
 
     def _is_agreed(self, store: Store, step: int) -> bool:
+        if self._end_at is None:  # else a host may be many steps ahead of its accelerator, and so of other ranks
+            self._wait_for_device()
         if not self._has_reported:
             store.add(ASKED, 1)
             self._has_reported = True

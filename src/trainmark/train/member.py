@@ -35,7 +35,7 @@ def train_member(context: RankContext, attempt_number: int, request: EndRequest,
     _set_up(context, engine)
     data = open_data(context)  # before `join`, which starts threads: it forks readers
     store = engine.join()
-    request.connect(store, rank.rank, context.workers, context.config.train)
+    request.connect(store, rank.rank, context.workers, context.config.train, engine.clock.wait)
     stop_sampling = sample_usage(record, rank, attempt)  # after all ranks of the node have logged RankStarted
     _build(context, engine, data)
     steps = steps_per_epoch(int(data.counts.sum()), context.config.train, context.workers)

@@ -137,10 +137,12 @@ def pinned(arrays: Iterator[NDArray[Any]]) -> Iterator[Tensor]:
     is_stopped = threading.Event()
 
     def copy() -> None:
-        torch.set_num_threads(1)  # of this thread alone: the copy must not take the cores of reader processes
         try:
             for array in arrays:
-                _put(ready, torch.from_numpy(array).pin_memory(), is_stopped)
+                # By numpy, in this thread alone: torch's copy would take the cores of reader processes.
+                held = torch.empty_like(torch.from_numpy(array), pin_memory=True)
+                np.copyto(held.numpy(), array)
+                _put(ready, held, is_stopped)
                 if is_stopped.is_set():
                     return
             _put(ready, None, is_stopped)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 from pickle import UnpicklingError
-from typing import IO, Any
+from typing import IO, Any, cast
 
 import numpy as np
 import torch
@@ -26,14 +26,14 @@ from trainmark.train.engine import (
 )
 from trainmark.train.out_of_memory import explain_out_of_memory
 from trainmark.train.shared_store import Store
-from trainmark.train.torch.batches import Batches, ResidentBatches, StreamedBatches, SyntheticBatches
+from trainmark.train.torch.batches import Batches, DatasetBatches, ResidentBatches, StreamedBatches, SyntheticBatches
 from trainmark.train.torch.build import TrainingState, build_state, chosen_options
 from trainmark.train.torch.compilation import image_memory_format
 from trainmark.train.torch.process_group import barrier, gather_rows, join_group, leave_group, why_bytes_uncounted
 from trainmark.train.torch.protocols import WorkerGroup
 from trainmark.train.torch.step import Step, set_rate, set_weight_decay, step_of
 
-UNREADABLE = (OSError, RuntimeError, ValueError, LookupError, EOFError, UnpicklingError)
+UNREADABLE = (RuntimeError, ValueError, LookupError, EOFError, UnpicklingError)
 
 
 class TorchEngine:
@@ -47,7 +47,7 @@ class TorchEngine:
         self._context = context
         self._device = torch.device("cpu" if context.rank.accelerator is None else "cuda")
         self.clock = GpuClock() if self._on_gpu else CpuClock()
-        self._batches: dict[int, Any] = {}
+        self._batches: dict[Source, Batches] = {}
         self._train: Batches | None = None
         self._step: Step | None = None
         self._whole: nn.Module | None = None
@@ -83,16 +83,18 @@ class TorchEngine:
             self._open(data.evaluation)
         return chosen_options(self._context, self._state, is_synthetic=isinstance(data.train, Synthetic))
 
-    def _open(self, source: Source) -> Any:
+    def _open(self, source: Source) -> Batches:
         """The batches of a source, cached."""
-        if id(source) not in self._batches:
+        if source not in self._batches:
             channels_last = image_memory_format(self._context.config.train) == torch.channels_last
-            self._batches[id(source)] = self._batches_of(source, channels_last)
-        return self._batches[id(source)]
+            self._batches[source] = self._batches_of(source, channels_last)
+        return self._batches[source]
 
     def _batches_of(self, source: Source, channels_last: bool) -> Batches:
         if isinstance(source, Resident):
-            return ResidentBatches(source.split, self._device, channels_last=channels_last)
+            batches = ResidentBatches(source.split, self._device, channels_last=channels_last)
+            source.release_samples()
+            return batches
         if not isinstance(source, Synthetic):
             return StreamedBatches(source, self._device, channels_last=channels_last)
         random = torch.Generator(self._device).manual_seed(source.seed)
@@ -110,9 +112,9 @@ class TorchEngine:
             # weights_only: loading a checkpoint must never execute code.
             return torch.load(path, map_location=self._device, weights_only=True)
         except UNREADABLE as error:
-            if _is_out_of_memory(error):
+            if _is_out_of_memory(error) or isinstance(error, torch.AcceleratorError):
                 raise
-            raise UnreadableStateError(type(error).__name__) from error
+            raise UnreadableStateError(f"{type(error).__name__}: {str(error).splitlines()[0][:200]}") from error
 
     def load(self, state: Any) -> None:
         """Restores weights, optimizer, communication and random state."""
@@ -170,7 +172,7 @@ class TorchEngine:
         shares = np.array_split(indices, self._workers.size)
         share = shares[self._workers.rank]
         some = share if len(share) else np.zeros(1, np.int64)  # an empty share still needs the width of a prediction
-        batches, task = self._open(source), self._state.task
+        batches, task = cast(DatasetBatches, self._open(source)), self._state.task
         model.eval()
         with torch.inference_mode(), self._state.arithmetic.forward():
             batch_size = self._context.config.evaluate.batch_size
