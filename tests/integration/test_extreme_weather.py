@@ -109,11 +109,11 @@ def test_the_other_ensemble_of_detectors_is_a_choice(warm_trainmark: Command) ->
         ),
         (("--set", "dataset=extreme-weather"), "is made for detection, but image-classification is classification"),
         (("extreme-weather", "--set", "train.torch.compiler=inductor"), "Choose --set train.torch.compiler=none"),
-        (("extreme-weather", "--set", "train.augmentation=crop"), "cannot be changed by crop"),
+        (("extreme-weather", "--set", "train.augmentation=crop"), "does not support the augmentation crop"),
         (("extreme-weather", "--workers", "2", "--set", "train.parallel=gpipe"), "cannot be split by layers"),
         (("extreme-weather", "--set", "quality=top1"), "'top1' is made for classification"),
         (("--set", "quality=map50"), "'map50' is made for detection"),
-        (("extreme-weather", "--set", "model_settings.depth=12"), "takes one of 10, 18, 34, 50, 101, but got 12"),
+        (("extreme-weather", "--set", "model_settings.depth=12"), "one of 10, 18, 34, 50, 101, but got 12"),
         (("extreme-weather", "--set", "data.path=/nowhere"), "/nowhere"),
     ],
 )

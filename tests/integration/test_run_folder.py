@@ -185,3 +185,10 @@ def test_flipped_bytes_in_a_checkpoint_cost_the_work_since_the_one_before_and_ar
     straight, again = losses_of(whole), losses_of(unfinished, attempt=2)
     assert again == straight[len(straight) - len(again) :]
     assert len(again) == len(straight) if num_damaged == 2 else len(straight) > len(again)
+
+
+def test_a_data_folder_that_is_a_file_is_refused_by_dry_runs_too(warm_trainmark: Command, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    done = warm_trainmark("run", "--dry-run", "--data-dir", "file", "--set", "dataset=cifar10")
+    assert done.returncode == 2
+    assert done.stderr.endswith("/file is not a folder. Choose another folder with --data-dir.\n")

@@ -9,7 +9,7 @@ from trainmark.data.folders import planned_dataset
 from trainmark.machine.storage import check_space
 from trainmark.plan.parts import known_classes
 from trainmark.spec.config import RunConfig
-from trainmark.spec.errors import PlanError
+from trainmark.spec.errors import ConfigError, PlanError
 from trainmark.spec.plan import Plan
 from trainmark.spec.registries import DATASETS
 from trainmark.spec.run_folder import Places
@@ -24,6 +24,9 @@ SPACE_FOR_MEMBER = 16 * 2**10  # of records, beside its bootstrap
 
 def check_data(config: RunConfig, plan: Plan, places: Places) -> DataFacts:
     """Returns facts about the data; raises if the run cannot start. Reads no sample and writes nothing."""
+    existing = next(path for path in (places.data, *places.data.resolve().parents) if path.exists())
+    if not existing.is_dir():
+        raise ConfigError(f"{existing} is not a folder. Choose another folder with --data-dir.")
     facts = facts_of(planned_dataset(config, places.data))
     check_data_facts(config, facts)
     num_samples = facts.num_train or 0
