@@ -89,7 +89,7 @@ def test_gradients_of_two_workers_over_mpi_are_those_of_gloo_bit_by_bit(
     metrics = result["metrics"]
     assert 0 <= metrics["communication_share"]["value"] < 1
     assert metrics["communication_bytes_per_step"]["value"] is None
-    assert "MPI moves gradients" in metrics["communication_bytes_per_step"]["reason"]
+    assert "MPI sends gradients" in metrics["communication_bytes_per_step"]["reason"]
 
 
 def test_gradients_of_four_workers_over_mpi_are_those_of_gloo_up_to_rounding(run: Run, tmp_path: Path) -> None:
