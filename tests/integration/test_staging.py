@@ -194,7 +194,7 @@ def test_a_local_disk_that_is_too_small_fails_both_workers_in_one_line_and_holds
 def test_without_local_storage_it_is_refused_and_nothing_is_touched(warm_trainmark: Command, tmp_path: Path) -> None:
     done = warm_trainmark("run", *STAGED)
     assert done.returncode == 2 and done.stderr.count("\n") == 1
-    assert "Give its group local_storage" in done.stderr and "--set launch.stage=none" in done.stderr
+    assert "has no local_storage for" in done.stderr and "--set launch.stage=none" in done.stderr
     assert not (tmp_path / "runs").exists()
 
 
