@@ -2,6 +2,8 @@
 
 import json
 import os
+import shutil
+import signal
 import time
 import tracemalloc
 from pathlib import Path
@@ -61,7 +63,9 @@ class Small(TorchEngine):
         log = EventLog(run.attempt(0, attempt).rank_events(self.rank))
         ranks = tuple(range(self.workers))
         record = SimpleNamespace(
-            folder=run, config=SimpleNamespace(launch=LaunchConfig(**launch)), job=SimpleNamespace(ranks=ranks)
+            folder=run,
+            config=SimpleNamespace(launch=LaunchConfig(**launch), train=SimpleNamespace(epochs=100)),
+            job=SimpleNamespace(ranks=ranks, member=0),
         )
         return RankContext(cast(Any, record), cast(Any, SimpleNamespace(rank=self.rank)), run.attempt(0, attempt), log)
 
@@ -118,7 +122,11 @@ def test_a_checkpoint_holds_the_checksums_of_its_files(tmp_path: Path) -> None:
     run = RunFolder(tmp_path)
     train(run, 1, range(1, 2), Small())
     newest = newest_of(run)
-    assert json.loads(newest.complete.read_text()) == {"blake2b": [read_checksum(newest.rank(0))]}
+    assert json.loads(newest.complete.read_text()) == {
+        "member": 0,
+        "step": 1,
+        "blake2b": [read_checksum(newest.rank(0))],
+    }
 
 
 def test_training_goes_on_from_the_newest_checkpoint_of_the_newest_attempt_that_has_one(tmp_path: Path) -> None:
@@ -205,6 +213,7 @@ def test_memory_that_is_too_small_for_a_checkpoint_is_not_called_damage(
     train(run, 1, range(1, 2), Small())
     if not has_checksums:
         newest_of(run).complete.write_text("")
+        newest_of(run).rank(0).rename(newest_of(run).path / "rank-0.pt")
 
     def load(*_: object, **__: object) -> None:
         raise error
@@ -287,6 +296,7 @@ class Dying(Small):
 def lose_a_rank(rank: int, folder: str) -> None:
     """Leaves a file as soon as rank 0 has noticed that rank 1 is gone."""
     torch.set_num_threads(1)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # by which whoever started the ranks ends them when one is gone
     store = dist.FileStore(f"{folder}/store", 2)
     dist.init_process_group("gloo", store=dist.PrefixStore("group", store), rank=rank, world_size=2)
     began_s = time.monotonic()
@@ -305,3 +315,28 @@ def test_a_rank_that_dies_while_it_writes_a_checkpoint_is_noticed_at_once_and_le
     wait_until((tmp_path / "noticed").exists)
     complete = [each for each in RunFolder(tmp_path).attempt(0, 1).checkpoints() if each.complete.exists()]
     assert [each.step for each in complete] == [1]
+
+
+def test_a_checkpoint_of_another_member_or_step_or_beyond_the_end_is_not_used(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path)
+    train(run, 1, range(1, 3), Small())
+    newest = newest_of(run).path
+    for name, record in (
+        ("checkpoint-000000003", {"step": 3, "member": 1}),
+        ("checkpoint-000000004", {}),
+        ("checkpoint-000000100", {"step": 100}),
+    ):
+        shutil.copytree(newest, newest.with_name(name))
+        complete = newest.with_name(name) / "complete"
+        complete.write_text(json.dumps(json.loads(complete.read_text()) | record))
+    position, events = go_on(run, 2, Small())
+    assert position == Position(2, epoch=2)
+    assert [event["kind"] for event in events] == ["checkpoint_damaged"] * 3 + ["resumed"]
+
+
+def test_an_emptied_mark_of_completion_does_not_switch_the_checksums_off(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path)
+    train(run, 1, range(1, 3), Small())
+    newest_of(run).complete.write_text("")
+    flip(newest_of(run).rank(0))
+    assert go_on(run, 2, Small())[0] == Position(1, epoch=1)

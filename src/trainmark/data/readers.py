@@ -143,7 +143,8 @@ class _Reader:
         code = self._process.exitcode
         end = "it does not respond" if code is None else explain_exit(code)
         return ReaderDiedError(
-            f"A reader process failed: {end}. Lower --set launch.loader_workers or --set train.batch_size, then resume."
+            f"A reader process failed: {end}. Resume; if it fails again, start a new run with a lower --set "
+            "launch.loader_workers or --set train.batch_size."
         )
 
 

@@ -75,7 +75,7 @@ class Checkpoints:
         checksums = all_gather(self._store, rank, context.workers, f"trainmark/checkpoint/{position.step}", checksum)
         if rank == 0:
             # From here on, resume uses this checkpoint.
-            write_json(folder.complete, {CHECKSUM: checksums})
+            write_json(folder.complete, {"member": context.member, "step": position.step, CHECKSUM: checksums})
             context.log.write(Checkpoint(epoch=position.epoch, step=position.step))
             remove_old_checkpoints(context.attempt, context.config.launch.keep_checkpoints)
         engine.barrier()
@@ -139,14 +139,18 @@ def find_checkpoints(folder: RunFolder, member: int, attempt: int) -> list[Saved
     for earlier in range(attempt - 1, 0, -1):
         refresh_nfs_cache(folder.attempt(member, earlier).path)
         complete = [each for each in folder.attempt(member, earlier).checkpoints() if each.complete.exists()]
-        found += [Saved(each, _checksums_of(each)) for each in reversed(complete)]
+        found += [Saved(each, _checksums_of(each, member)) for each in reversed(complete)]
     return found
 
 
-def _checksums_of(checkpoint: CheckpointFolder) -> tuple[str, ...] | None:
+def _checksums_of(checkpoint: CheckpointFolder, member: int) -> tuple[str, ...] | None:
     try:
         text = checkpoint.complete.read_text()
-        return tuple(map(str, json.loads(text)[CHECKSUM])) if text else None
+        if not text and checkpoint.rank(0).suffix == ".pt":
+            return None
+        record = json.loads(text)
+        is_own = (record.get("member", member), record.get("step", checkpoint.step)) == (member, checkpoint.step)
+        return tuple(map(str, record[CHECKSUM])) if is_own else ()
     except (OSError, ValueError, LookupError, TypeError):
         return ()  # damaged: with no checksum to match, every file counts as damaged
 
@@ -172,7 +176,7 @@ def resume_from_newest(
     rank = context.rank.rank
     for number, saved in enumerate(checkpoints):
         name = context.record.folder.name_of(saved.folder.path)
-        state, damage = _try_to_read(saved, rank, engine)
+        state, damage = _try_to_read(saved, rank, engine, context.config.train.epochs * steps_per_epoch)
         engine.barrier()  # as in `save`
         is_damaged = "" if damage is None else "damaged"
         flags = all_gather(store, rank, context.workers, f"{FOUND}/{number}", is_damaged)
@@ -188,9 +192,11 @@ def resume_from_newest(
     return Position()
 
 
-def _try_to_read(saved: Saved, rank: int, engine: Engine) -> tuple[Any, str | None]:
+def _try_to_read(saved: Saved, rank: int, engine: Engine, total_steps: int) -> tuple[Any, str | None]:
     """Returns this rank's part of a checkpoint, or why it is damaged."""
     try:
+        if saved.folder.step >= total_steps:
+            raise DamagedError(f"{saved.folder.path} is named after a step beyond the end of training")
         return _read_state(saved, rank, engine), None
     except DamagedError as error:
         return None, str(error)
