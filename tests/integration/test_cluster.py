@@ -219,7 +219,7 @@ def test_what_a_killed_process_left_is_cleaned_by_the_next_cluster(tmp_path: Pat
     lost.mkdir()
     following.mkdir()
     program = "import sys, pathlib, time; from tests.cluster import Cluster; c = Cluster(pathlib.Path(sys.argv[1])); "
-    program += "c.start(); print(c.instance.number, c.node('n1').first_process(), flush=True); time.sleep(60)"
+    program += "c.start(); print(c.instance.number, c.node('n1').init_pid(), flush=True); time.sleep(60)"
     with subprocess.Popen([sys.executable, "-c", program, lost], cwd=ROOT, stdout=subprocess.PIPE, text=True) as owner:
         assert owner.stdout
         number, first_process = owner.stdout.readline().split()
