@@ -76,6 +76,7 @@ def compare(workers: int, seconds: float) -> dict[str, Any]:
         processes = start_bare(workers, folder)
         bare = Contestant("bare", processes, folder, [process.pid for process in processes])
         sizes = ["--set", f"data.num_train={SAMPLES}", "--set", "data.num_eval=32"]
+        sizes += ["--set", "launch.threads=1"]  # a core per worker, as the bare loop has; else one worker gets all
         run = start_trainmark("trainmark", folder / "runs", ["--workers", str(workers), *sizes])
         try:
             wait_until_ready(folder, workers, processes)
