@@ -113,7 +113,7 @@ def test_the_other_ensemble_of_detectors_is_a_choice(warm_trainmark: Command) ->
         (("extreme-weather", "--workers", "2", "--set", "train.parallel=gpipe"), "cannot be split by layers"),
         (("extreme-weather", "--set", "quality=top1"), "'top1' is made for classification"),
         (("--set", "quality=map50"), "'map50' is made for detection"),
-        (("extreme-weather", "--set", "model_settings.depth=12"), "one of 10, 18, 34, 50, 101, but got 12"),
+        (("extreme-weather", "--set", "model_settings.depth=12"), "needs one of 10, 18, 34, 50, 101, but got 12"),
         (("extreme-weather", "--set", "data.path=/nowhere"), "/nowhere"),
     ],
 )

@@ -313,6 +313,7 @@ def test_a_rank_that_dies_while_it_writes_a_checkpoint_is_noticed_at_once_and_le
     with pytest.raises(ProcessExitedException, match="exit code 9"):
         run_workers(lose_a_rank, (str(tmp_path),), 2)
     wait_until((tmp_path / "noticed").exists)
+    assert float((tmp_path / "noticed").read_text()) < 120  # the store would have waited for its timeout, 600 s
     complete = [each for each in RunFolder(tmp_path).attempt(0, 1).checkpoints() if each.complete.exists()]
     assert [each.step for each in complete] == [1]
 
