@@ -1,7 +1,6 @@
 """The flow of a run: plan, prepare, launch, collect, store; one line here and one package per phase."""
 
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,7 +29,14 @@ from trainmark.spec.run_folder import Places, RunFolder
 from trainmark.spec.site import Site
 from trainmark.spec.status import Estimate, MemberProgress
 from trainmark.spec.stored_run import Stored, change_data_dir, initial_settings, places_of, read_stored, refuse_edits
-from trainmark.store.runs import check_runs_dir, describe_origin, keep_earlier_result, new_run_folder
+from trainmark.store.runs import (
+    StudyMark,
+    check_runs_dir,
+    describe_origin,
+    keep_earlier_result,
+    new_run_folder,
+    new_run_id,
+)
 from trainmark.store.speed import newest_speed
 
 # Called at every poll of a run with its folder and a function that reads its members' progress.
@@ -67,23 +73,30 @@ def preview(planned: PlannedRun, most_members: int) -> dict[str, str]:
     return preview_scripts(launcher, job_records(folder, config, plan, site), most_members)
 
 
-def prepare(planned: PlannedRun, making: Progress, preparing: Progress) -> RunFolder:
+def prepare(planned: PlannedRun, making: Progress, preparing: Progress, mark: StudyMark | None = None) -> RunFolder:
     """Generates data, draws bootstrap samples and writes the run folder; launches nothing."""
     generate_missing(planned.config, planned.places.data, making)
-    return write_run(planned.config, planned.plan, planned.site, planned.places, preparing)
+    return write_run(planned.config, planned.plan, planned.site, planned.places, preparing, mark)
 
 
-def write_run(config: RunConfig, plan: Plan, site: Site, places: Places, progress: Progress | None = None) -> RunFolder:
-    """Writes a run folder with config, site, plan and bootstrap samples."""
+def write_run(
+    config: RunConfig,
+    plan: Plan,
+    site: Site,
+    places: Places,
+    progress: Progress | None = None,
+    mark: StudyMark | None = None,
+) -> RunFolder:
+    """Writes a run folder with config, site, plan and bootstrap samples; `mark` says to which study it belongs."""
     facts = facts_of(open_dataset(config, places.data))
-    with new_run_folder(places.runs, config.workload, datetime.now(UTC)) as folder:
+    with new_run_folder(places.runs, mark.run_id if mark else new_run_id(config.workload)) as folder:
         drawn = (config.ensemble.bootstrap, facts.num_train or 0, config.seed, plan.members)
         for audit in write_bootstraps(folder, *drawn, progress):
             steps_per_epoch(audit["draws"], config.train, plan.workers_per_member)  # raises on too few
         flush_file_system(folder.path)
         write_text(folder.config, config_text(config))
         write_text(folder.site, site_text(site))
-        origin = describe_origin(config, facts, config_hash(config))
+        origin = describe_origin(config, facts, config_hash(config), mark)
         write_json(folder.origin, origin | initial_settings(config, plan, site, places))
         write_json(folder.plan, plan_as_json(plan))  # last: a folder with a plan is a run that can be resumed
     return folder

@@ -8,7 +8,7 @@ import traceback
 import typer
 
 import trainmark
-from trainmark.cli import data, flops, list_parts, machine, preflight, report, results, run, score, stored_runs
+from trainmark.cli import data, flops, list_parts, machine, preflight, report, results, run, score, stored_runs, study
 from trainmark.spec.errors import (
     EXIT_INTERRUPTED,
     EXIT_RUN_FAILED,
@@ -37,6 +37,7 @@ app.command("report")(report.report)
 app.command("list")(list_parts.list_parts)
 app.command("flops")(flops.flops)
 app.command("score")(score.score)
+app.add_typer(study.study, name="study")
 app.add_typer(data.data, name="data")
 app.command("machine")(machine.machine)
 app.command("preflight")(preflight.preflight)

@@ -72,8 +72,8 @@ def run(
         workload=workload,
         size=size,
         seed=seed,
-        ensemble=_given(members=members, workers=workers, system_scale=system_scale),
-        launch=_given(launcher=launcher),
+        ensemble=given(members=members, workers=workers, system_scale=system_scale),
+        launch=given(launcher=launcher),
     )
     place = read_site_file(site) if site else local_site()
     planned = pipeline.plan_run(resolved, place, Places.of(runs_dir, data_dir), dry_run=dry_run)
@@ -97,11 +97,11 @@ def _resolve(config: Path | None, settings: list[str], **flags: Any) -> "RunChoi
     from trainmark.plan.resolve import parse_setting, read_config_file, resolve_config
 
     choices = [read_config_file(config)] if config else []
-    choices.append(Source(COMMAND_LINE, _given(**flags)))
+    choices.append(Source(COMMAND_LINE, given(**flags)))
     choices.extend(parse_setting(text) for text in settings)
     return resolve_config(choices)
 
 
-def _given(**flags: Any) -> dict[str, Any]:
+def given(**flags: Any) -> dict[str, Any]:
     """Returns the flags that were set."""
     return {name: value for name, value in flags.items() if value is not None and value != {}}

@@ -1,6 +1,7 @@
 """Merges the workload's recipe, a TOML file, flags and --set into RunChoices; later sources win."""
 
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -83,10 +84,8 @@ def parse_setting(text: str) -> Source:
 
 def resolve_config(sources: list[Source]) -> RunChoices:
     """Merges all sources and checks every name and setting."""
-    user: dict[str, Any] = {}
     sources = [_with_current_names(source) for source in sources]
-    for source in sources:
-        user = _merge(user, source.values)
+    user = merged_values(sources)
     named = DEFAULTS | {key: user[key] for key in DEFAULTS if key in user}
     if not all(isinstance(name, str) for name in named.values()):
         raise ConfigError(f"workload and size are names, but got {named['workload']!r} and {named['size']!r}.")
@@ -102,6 +101,14 @@ def resolve_config(sources: list[Source]) -> RunChoices:
     check_task(config, size)
     check_target(config, sources)
     return config
+
+
+def merged_values(sources: Sequence[Source]) -> dict[str, Any]:
+    """Returns the settings of all sources; later ones win."""
+    merged: dict[str, Any] = {}
+    for source in sources:
+        merged = _merge(merged, source.values)
+    return merged
 
 
 def _with_current_names(source: Source) -> Source:

@@ -3,12 +3,10 @@
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from typing import Any, NamedTuple
 
-from jinja2 import Environment, StrictUndefined
-
 from trainmark.report.drawing import Figure
+from trainmark.report.html import render
 from trainmark.report.plots import RankEvents, figure_or_reason, plots_of
 from trainmark.report.result_table import interval_of, note_of, scale_of, state_of, training_of
 from trainmark.report.utilisation import TITLE, NodeSeries, utilisation_plot
@@ -80,11 +78,7 @@ def run_section(result: Result, events: RankEvents, usage: NodeSeries) -> RunSec
 def report_page(sections: Sequence[RunSection]) -> str:
     """Returns the HTML of a report on these runs; all strings are escaped."""
     member_heads = ("member", "state", "attempts", "epochs", "quality", *_member_columns().values(), "note")
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    template = files("trainmark.report").joinpath("template.html.j2").read_text(encoding="utf-8")
-    return environment.from_string(template).render(
-        sections=sections, metric_heads=METRIC_HEADS, member_heads=member_heads
-    )
+    return render("runs.html.j2", sections=sections, metric_heads=METRIC_HEADS, member_heads=member_heads)
 
 
 def flat_rows(record: dict[str, Any], prefix: str = "") -> Iterator[Row]:

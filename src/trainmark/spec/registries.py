@@ -205,6 +205,16 @@ METRICS = Registry(
     self_describing=True,
 )
 
+STUDIES = Registry(
+    "study",
+    {
+        "scaling": "trainmark.studies.scaling:SCALING",
+        "threads": "trainmark.studies.threads:THREADS",
+    },
+    group="trainmark.studies",
+    self_describing=True,
+)
+
 KINDS = {
     "workloads": WORKLOADS,
     "models": MODELS,
@@ -221,4 +231,5 @@ KINDS = {
     "communication-precisions": COMMUNICATION_PRECISIONS,
     "launchers": LAUNCHERS,
     "metrics": METRICS,
+    "studies": STUDIES,
 }

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
@@ -26,6 +26,15 @@ from trainmark.spec.workload import DataFacts
 from trainmark.workloads.find import find_size
 
 
+class StudyMark(NamedTuple):
+    """What marks a run of a study: its id, given beforehand, and where it belongs."""
+
+    run_id: str
+    study_id: str
+    point: str
+    round: int
+
+
 def check_runs_dir(runs_dir: Path) -> None:
     """Raises if no run could be stored there; writes nothing."""
     if not str(runs_dir).isprintable():  # control characters, or bytes that are not UTF-8
@@ -38,10 +47,14 @@ def check_runs_dir(runs_dir: Path) -> None:
     check_space(runs_dir, needed_bytes=0)
 
 
+def new_run_id(workload: str) -> str:
+    """Returns a unique run id that starts with the time."""
+    return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{workload}-{secrets.token_hex(2)}"
+
+
 @contextmanager
-def new_run_folder(runs_dir: Path, workload: str, now: datetime) -> Iterator[RunFolder]:
-    """Creates an empty folder with a unique run id; removes it if filling it fails."""
-    run_id = f"{now.astimezone(UTC):%Y%m%d-%H%M%S}-{workload}-{secrets.token_hex(2)}"
+def new_run_folder(runs_dir: Path, run_id: str) -> Iterator[RunFolder]:
+    """Creates an empty run folder; removes it if filling it fails."""
     folder = RunFolder((runs_dir / run_id).resolve())
     try:
         folder.path.mkdir(parents=True)
@@ -155,13 +168,19 @@ def keep_earlier_result(folder: RunFolder, new: Result) -> Result:
     return new.model_copy(update={"warnings": [warning, *new.warnings]})
 
 
-def describe_origin(config: RunConfig, facts: DataFacts, config_hash: str) -> dict[str, Any]:
-    """Returns the content of origin.json at this time."""
+def describe_origin(
+    config: RunConfig, facts: DataFacts, config_hash: str, study: StudyMark | None = None
+) -> dict[str, Any]:
+    """Returns the content of origin.json at this time; `study` marks a run of one."""
     unlike = differences(find_size(config.workload, config.size), config.dataset, facts)
     return {
         "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": describe_machine(),
         "software": describe_software(config.train.engine),
         "data": {**asdict(facts), "unlike_the_size": unlike},
-        "provenance": {"code_version": code_version(), "config_hash": config_hash},
+        "provenance": {
+            "code_version": code_version(),
+            "config_hash": config_hash,
+            **({"study": study._asdict()} if study else {}),
+        },
     }

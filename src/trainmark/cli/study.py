@@ -1,0 +1,85 @@
+"""`trainmark study`: a command per study, made from its axes; resume, show and report of stored ones."""
+
+from collections.abc import Callable
+from inspect import Parameter, Signature
+from typing import TYPE_CHECKING, Any
+
+import typer
+from typer.core import TyperGroup
+from typer.main import get_command as click_command
+
+from trainmark.cli import stored_studies
+from trainmark.cli.study_options import axis_argument, axis_option, common_options
+
+if TYPE_CHECKING:
+    from trainmark.studies.study import Study
+
+
+class StudyGroup(TyperGroup):
+    """The registered studies as commands, besides resume, show and report."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Returns all names, studies first."""
+        from trainmark.spec.registries import STUDIES
+
+        return [*STUDIES.in_listed_order(), *super().list_commands(ctx)]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Returns the command; raises with the nearest name if there is none."""
+        from trainmark.spec.registries import STUDIES
+
+        return super().get_command(ctx, cmd_name) or _command_of(STUDIES.load(cmd_name))
+
+
+study = typer.Typer(
+    cls=StudyGroup,
+    help="Run many runs, analyse them and draw the figure: every experiment of the papers is one command.",
+    epilog="Example: trainmark study threads --threads 1-4 --batch 32,64. List: trainmark list studies.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+def _command_of(chosen: "Study") -> Any:
+    """Returns the command of a study: its axes as options, then those of every study."""
+
+    def command(**values: Any) -> None:
+        from trainmark.cli.study_run import start
+
+        start(chosen, {axis.name: values.pop(axis_argument(axis.name)) for axis in chosen.axes}, values)
+
+    _give_options(command, [*map(axis_option, chosen.axes), *common_options()])
+    flags = " ".join(f"--{axis.name} …" for axis in chosen.axes)
+    command.__doc__ = (
+        f"{chosen.title} ({chosen.documents}).\n\n{chosen.description[0].upper()}{chosen.description[1:]}.\n\n\b\n"
+        f"Examples:\n  trainmark study {chosen.name} --dry-run\n  trainmark study {chosen.name} {flags}".rstrip()
+    )
+    alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+    alone.command(chosen.name, short_help=f"{chosen.title}.")(command)
+    return click_command(alone)
+
+
+def _give_options(command: Callable[..., None], options: list[Parameter]) -> None:
+    """Gives a function these parameters, from which typer makes its options."""
+    command.__signature__ = Signature(options)  # type: ignore[attr-defined]
+    command.__annotations__ = {each.name: each.annotation for each in options}
+
+
+def _all(**values: Any) -> None:
+    """Every study, one after another, and one page with all figures.
+
+    \b
+    Examples:
+      trainmark study all --dry-run
+      trainmark study all --size tiny
+    """
+    from trainmark.cli.study_run import start
+
+    start(None, {}, values)
+
+
+_give_options(_all, common_options())
+study.command("all")(_all)
+study.command("resume")(stored_studies.resume)
+study.command("show")(stored_studies.show)
+study.command("report")(stored_studies.report)

@@ -1,0 +1,57 @@
+"""Options of the commands of studies: those of every study, and one per axis."""
+
+from inspect import Parameter, signature
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from trainmark.cli.options import DEFAULT_RUNS_DIR, AsJson, DataDir, RunsDir
+
+if TYPE_CHECKING:
+    from trainmark.studies.study import Axis
+
+
+def _common(
+    workload: Annotated[str | None, typer.Option(help="What to train: see `trainmark list workloads`.")] = None,
+    size: Annotated[
+        str | None, typer.Option(help="tiny (default): short runs; full: as long as the document's.")
+    ] = None,
+    launcher: Annotated[str | None, typer.Option(help="How jobs are started: see `trainmark list launchers`.")] = None,
+    site: Annotated[Path | None, typer.Option(help="TOML file with nodes and slots; default: this machine.")] = None,
+    repeats: Annotated[
+        int | None, typer.Option(min=1, help="Runs per point, interleaved; default: the study's.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the first round and of the order of points.")] = 1,
+    setting: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any setting of all runs.")
+    ] = None,
+    smallest: Annotated[
+        bool, typer.Option("--smallest", help="Each axis as short as possible, one run per point.")
+    ] = False,
+    runs_dir: RunsDir = DEFAULT_RUNS_DIR,
+    data_dir: DataDir = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="List points, runs and node-hours; write nothing.")
+    ] = False,
+    json: AsJson = False,
+) -> None:
+    """The options of every study."""
+
+
+def common_options() -> list[Parameter]:
+    """Returns the options of every study as parameters of commands that are made at run time."""
+    return [each.replace(kind=Parameter.KEYWORD_ONLY) for each in signature(_common).parameters.values()]
+
+
+def axis_option(axis: "Axis") -> Parameter:
+    """Returns an axis as an option."""
+    option = typer.Option(f"--{axis.name}", metavar="LIST", help=f"Axis: {axis.help}.")
+    return Parameter(
+        axis_argument(axis.name), Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[str | None, option]
+    )
+
+
+def axis_argument(axis: str) -> str:
+    """Returns the name of the parameter that holds an axis."""
+    return f"axis_{axis.replace('-', '_')}"

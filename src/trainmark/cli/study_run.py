@@ -1,0 +1,121 @@
+"""Starts, resumes and shows studies: progress on standard error, the table on standard output."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from trainmark.cli.output import live_progress, print_json
+from trainmark.cli.run import given
+from trainmark.cli.study_progress import watching
+from trainmark.machine.local_site import local_site
+from trainmark.plan.explain import COMMAND_LINE, Source
+from trainmark.plan.resolve import parse_setting, read_site_file
+from trainmark.report.console import progress_console, result_console
+from trainmark.report.study_page import print_study
+from trainmark.report.study_progress import StudyProgress
+from trainmark.spec.errors import RunFailedError
+from trainmark.spec.run_folder import Places
+from trainmark.spec.table import Table
+from trainmark.studies.axes import parse_values
+from trainmark.studies.conduct import conduct, outcomes_of
+from trainmark.studies.make import Asked, make_study, write_study
+from trainmark.studies.outcomes import Outcomes
+from trainmark.studies.preview import preview_lines, preview_record
+from trainmark.studies.publish import publish, published
+from trainmark.studies.record import StudyFolder, StudyRecord, read_study
+from trainmark.studies.study import Study
+from trainmark.studies.whole import ALL, make_all, parts_of, publish_all
+
+
+def start(study: Study | None, axes: Mapping[str, str | None], options: Mapping[str, Any]) -> None:
+    """Plans a study, or all if None; then lists it, or conducts it to its end."""
+    flags = given(workload=options["workload"], size=options["size"], launch=given(launcher=options["launcher"]))
+    sources = [Source(COMMAND_LINE, flags), *(parse_setting(text) for text in options["setting"] or [])]
+    values = {name: parse_values(study.axis(name), text) for name, text in axes.items() if study and text is not None}
+    place = read_site_file(options["site"]) if options["site"] else local_site()
+    is_smallest = options["smallest"] or (study is None and options["size"] in (None, "tiny"))
+    asked = Asked(sources, values, options["repeats"], options["seed"], is_smallest)
+    places = Places.of(options["runs_dir"], options["data_dir"])
+    records = make_all(asked, place, places) if study is None else [make_study(study, asked, place, places)]
+    if options["dry_run"]:
+        _preview(records, as_json=options["json"])
+        return
+    folders = [write_study(record, place, places.runs) for record in records]
+    carry_on(folders[-1], as_json=options["json"])
+
+
+def _preview(records: list[StudyRecord], *, as_json: bool) -> None:
+    if as_json:
+        previews = [preview_record(record) for record in records]
+        print_json(previews[0] if len(previews) == 1 else previews)
+        return
+    for record in records:
+        print("\n".join(preview_lines(record)))
+
+
+def carry_on(folder: StudyFolder, *, as_json: bool) -> None:
+    """Conducts what is missing of a study, publishes it, and shows its table; exit code 1 if runs are missing."""
+    record = read_study(folder)
+    if record.study == ALL:
+        _carry_on_all(folder, record, as_json=as_json)
+        return
+    outcomes, table = _conduct(folder, record)
+    show_table(folder, table, as_json=as_json)
+    _fail_unless_whole(folder, [outcomes])
+
+
+def _carry_on_all(folder: StudyFolder, record: StudyRecord, *, as_json: bool) -> None:
+    console = progress_console()
+    for name, found in record.parts.items():
+        if found.startswith("cannot run"):
+            console.print(f"{name} {found}", soft_wrap=True, markup=False, highlight=False)
+    outcomes = []
+    for part in parts_of(folder):
+        outcomes.append(_conduct(part, read_study(part))[0])
+        page = publish_all(folder)  # after each study: a stopped one leaves the page of those before
+    if as_json:
+        print_json({"study": folder.study_id, "path": str(folder.path), "parts": record.parts})
+    else:
+        print(page)
+    _fail_unless_whole(folder, outcomes)
+
+
+def _conduct(folder: StudyFolder, record: StudyRecord) -> tuple[Outcomes, Table]:
+    """Runs what is missing and publishes it, also if it is stopped."""
+    console = progress_console()
+    for line in (f"study {record.study_id} in {folder.path}", preview_lines(record)[0]):
+        console.print(line, soft_wrap=True, markup=False, highlight=False)
+    try:
+        with live_progress() as watch:
+            outcomes = conduct(folder, watching(StudyProgress(console), watch))
+    except BaseException:
+        _publish_what_there_is(folder)
+        raise
+    return outcomes, publish(folder, read_study(folder), outcomes)
+
+
+def _publish_what_there_is(folder: StudyFolder) -> None:
+    """Publishes a study that was stopped; an error here must not hide why it was."""
+    try:
+        record = read_study(folder)
+        publish(folder, record, outcomes_of(folder, record))
+    except Exception:  # noqa: BLE001
+        pass
+
+
+def show_table(folder: StudyFolder, table: Table, *, as_json: bool) -> None:
+    if as_json:
+        print_json({"study": folder.study_id, "path": str(folder.path), "table": table.model_dump(mode="json")})
+        return
+    print_study(table, result_console())
+    print("\n".join(str(path) for path in published(folder)))
+
+
+def _fail_unless_whole(folder: StudyFolder, found: Iterable[Outcomes]) -> None:
+    """Raises (exit code 1) if runs are missing; refused points are part of the answer."""
+    runs = [run for outcomes in found for point in outcomes.points for run in point.runs]
+    missing = [run for run in runs if run.result is None]
+    if missing:
+        raise RunFailedError(
+            f"{len(missing)} of {len(runs)} runs have no Result; the first, {missing[0].run_id}: {missing[0].reason}. "
+            f"Try them again with: trainmark study resume {folder.path}"
+        )

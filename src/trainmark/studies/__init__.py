@@ -1,0 +1,1 @@
+"""Studies: points × repeats → runs → analysis → figures."""

@@ -1,0 +1,139 @@
+"""Makes a study: resolves the axes, plans every point, and orders the repeats, before anything is written."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from trainmark import pipeline
+from trainmark.machine.software import code_version
+from trainmark.plan.explain import Source
+from trainmark.plan.resolve import merged_values, resolve_config
+from trainmark.plan.slots import with_slots_of
+from trainmark.spec.config import Setting
+from trainmark.spec.config_file import site_text
+from trainmark.spec.errors import ConfigError, PlanError, TrainmarkError
+from trainmark.spec.files import write_text
+from trainmark.spec.run_folder import Places
+from trainmark.spec.site import Site
+from trainmark.spec.units import show_bytes
+from trainmark.store.runs import check_runs_dir
+from trainmark.studies.outcomes import Point
+from trainmark.studies.record import (
+    PlannedPoint,
+    PlannedStudyRun,
+    StudyFolder,
+    StudyRecord,
+    new_study_id,
+    run_id_of,
+    studies_dir,
+    write_record,
+)
+from trainmark.studies.study import Request, Study, Values, nested
+
+MAX_RUNS = 10_000  # a typo in a range would plan for hours
+
+
+class Asked(NamedTuple):
+    """The command line of a study."""
+
+    sources: Sequence[Source] = ()  # workload, size, launcher, --set
+    axes: Mapping[str, Values] = {}
+    repeats: int | None = None  # None: the study's
+    seed: int = 1
+    is_smallest: bool = False
+
+
+def make_study(study: Study, asked: Asked, site: Site, places: Places) -> StudyRecord:
+    """Returns the record of a study whose points are planned; raises if none of them can run. Writes nothing."""
+    check_runs_dir(places.runs)
+    _refuse_axes_as_settings(study, asked)
+    size = str(merged_values(asked.sources).get("size", "tiny"))
+    sources = [Source(f"the study {study.name}", nested(study.overrides(size))), *asked.sources]
+    for name in asked.axes:
+        _ = study.axis(name)
+    request = Request(site, resolve_config(sources), asked.axes, asked.is_smallest)
+    points = study.points(request)
+    repeats = asked.repeats or (1 if asked.is_smallest else study.repeats)
+    if len(points) * repeats > MAX_RUNS:
+        raise ConfigError(f"{len(points):,} points × {repeats} repeats are more than {MAX_RUNS:,} runs. Choose fewer.")
+    now = datetime.now(UTC)
+    record = StudyRecord(
+        study_id=new_study_id(study.name, now),
+        study=study.name,
+        started_at=now.isoformat(timespec="seconds"),
+        code_version=code_version(),
+        repeats=repeats,
+        seed=asked.seed,
+        max_spread=study.max_spread,
+        axes={axis.name: axis.values(request) for axis in study.axes},
+        base=merged_values(sources),
+        is_smallest=asked.is_smallest,
+        data_dir=None if places == Places.of(places.runs) else str(places.data),
+    )
+    record = with_points(record, points, site, places)
+    if points and not record.runs:
+        raise PlanError(f"No point of the study {study.name} can run. {record.points[0].refused}")
+    return record
+
+
+def _refuse_axes_as_settings(study: Study, asked: Asked) -> None:
+    """Raises if --set sets what an axis varies."""
+    for axis in study.axes:
+        for source in asked.sources:
+            value: Any = source.values
+            for part in axis.setting.split(".") if axis.setting else ():
+                value = value.get(part) if isinstance(value, dict) else None
+            if axis.setting and value is not None:
+                raise ConfigError(
+                    f"{axis.setting} is an axis of the study {study.name}. Choose its values with --{axis.name} "
+                    f"{value} instead."
+                )
+
+
+def with_points(record: StudyRecord, points: Sequence[Point], site: Site, places: Places) -> StudyRecord:
+    """Returns the record with more points, planned, and their repeats in rounds."""
+    first = len(record.points)
+    planned = [_planned(record, point, site, places) for point in points]
+    can_run = [number for number, each in enumerate(planned, first) if each.refused is None]
+    runs = [
+        PlannedStudyRun(point=point, round=round_, run_id=run_id_of(record.study_id, point, round_))
+        for round_ in range(1, record.repeats + 1)
+        # Each round takes every point once, in an order of its own: drift hits all points alike.
+        for point in np.random.default_rng([record.seed, round_, first]).permutation(can_run).tolist()
+    ]
+    return record.model_copy(update={"points": (*record.points, *planned), "runs": (*record.runs, *runs)})
+
+
+def plan_point(
+    record: StudyRecord, point: Point, round_: int, site: Site, places: Places, *, dry_run: bool
+) -> pipeline.PlannedRun:
+    """Plans one run; its seed is that of the round unless the point sets one."""
+    settings: dict[str, Setting] = {"seed": record.seed + round_ - 1, **point.settings}
+    choices = resolve_config([Source(f"the study {record.study}", record.base), Source(point.label, nested(settings))])
+    return pipeline.plan_run(choices, with_slots_of(site, point.slot_cores), places, dry_run=dry_run)
+
+
+def _planned(record: StudyRecord, point: Point, site: Site, places: Places) -> PlannedPoint:
+    """Plans the point once; one that cannot run is kept with the reason."""
+    try:
+        planned = plan_point(record, point, 1, site, places, dry_run=True)
+    except TrainmarkError as error:
+        return PlannedPoint(point=point, refused=str(error))
+    estimate, nodes = planned.estimate, {node for job in planned.plan.first_jobs for node in job.nodes}
+    least = None if estimate.worker_bytes is None else estimate.worker_bytes[0] * estimate.workers_at_a_time
+    refused = None
+    if least is not None and estimate.available_bytes is not None and least > estimate.available_bytes:
+        refused = f"needs at least {show_bytes(least)}, but {show_bytes(estimate.available_bytes)} are available"
+    return PlannedPoint(point=point, refused=refused, seconds=estimate.seconds, nodes=len(nodes))
+
+
+def write_study(record: StudyRecord, site: Site, runs_dir: Path) -> StudyFolder:
+    """Writes the folder of a study that is about to start."""
+    folder = StudyFolder((studies_dir(runs_dir) / record.study_id).resolve())
+    folder.path.mkdir(parents=True)
+    write_text(folder.site, site_text(site))
+    write_record(folder, record)  # last: a folder with a record is a study that can be resumed
+    return folder

@@ -1,0 +1,182 @@
+"""Outcomes: the Results of a study by point and round, and what they say together."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from pydantic import Field
+
+from trainmark.collect.statistics import median_interval
+from trainmark.spec.config import Section, Setting
+from trainmark.spec.result import Result
+from trainmark.spec.run_folder import RunFolder
+
+FEWEST_FOR_INTERVAL = 6  # repeats; with fewer, the interval is min–max
+INTERVAL = "intervals: 95 % of the median from six runs on, else the smallest and the largest"
+
+
+class Point(Section):
+    """One point of a study: where it is on the axes, and the settings that make it."""
+
+    at: dict[str, Setting]
+    settings: dict[str, Setting] = Field(default_factory=dict)
+    slot_cores: int | None = None  # cores per worker slot on each node; None: as the site has them
+
+    @property
+    def label(self) -> str:
+        """`threads=2 batch=64`."""
+        return " ".join(f"{name}={_text(value)}" for name, value in self.at.items())
+
+
+def _text(value: Setting) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+class Summary(NamedTuple):
+    """Median of the repeats with its interval, their number, and their spread: (largest − smallest) / median."""
+
+    value: float
+    low: float
+    high: float
+    n: int = 1
+    spread: float = 0.0
+
+    def scaled(self, factor: float) -> "Summary":
+        """Returns the summary times a positive factor."""
+        return self._replace(value=self.value * factor, low=self.low * factor, high=self.high * factor)
+
+
+def summarise(values: Iterable[float | None]) -> Summary | None:
+    """Returns the summary of the values that exist; None without any."""
+    found = np.array([value for value in values if value is not None], np.float64)
+    if not len(found):
+        return None
+    interval = median_interval(found) if len(found) >= FEWEST_FOR_INTERVAL else None
+    median, least, most = float(np.median(found)), float(found.min()), float(found.max())
+    return Summary(median, *(interval or (least, most)), len(found), (most - least) / abs(median) if median else 0.0)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One run of a point: its Result, or why it has none."""
+
+    round: int
+    run_id: str
+    result: Result | None = None
+    reason: str | None = None
+    folder: RunFolder | None = None
+
+    def value(self, metric: str) -> float | None:
+        """Returns a metric's value; None if the run or the metric has none."""
+        found = self.result.metrics.get(metric) if self.result else None
+        return found.value if found else None
+
+    def detail(self, metric: str) -> dict[str, Any]:
+        """Returns a metric's details; empty if there are none."""
+        found = self.result.metrics.get(metric) if self.result else None
+        return (found.detail if found else None) or {}
+
+    def why_not(self, metric: str) -> str | None:
+        """Returns why there is no value."""
+        if self.result is None:
+            return self.reason
+        found = self.result.metrics.get(metric)
+        return found.reason if found else f"this Result has no {metric}"
+
+
+@dataclass(frozen=True)
+class PointOutcomes:
+    """All repeats of one point."""
+
+    point: Point
+    runs: tuple[Outcome, ...] = ()
+    refused: str | None = None  # why it was never started
+
+    @property
+    def at(self) -> Mapping[str, Setting]:
+        """Where the point is on the axes."""
+        return self.point.at
+
+    def values(self, metric: str) -> list[float | None]:
+        """Returns the metric of each round."""
+        return [run.value(metric) for run in self.runs]
+
+    def summary(self, metric: str) -> Summary | None:
+        """Returns median, interval and n of a metric; None if no run has it."""
+        return summarise(self.values(metric))
+
+    def ratio(self, base: "PointOutcomes", metric: str) -> Summary | None:
+        """Returns the metric over that of another point, each within one round."""
+        of_base = {run.round: run.value(metric) for run in base.runs}
+        pairs = [(run.value(metric), of_base.get(run.round)) for run in self.runs]
+        return summarise(value / other for value, other in pairs if value is not None and other)
+
+    def ratio_of(self, metric: str, other: str) -> Summary | None:
+        """Returns one metric over another of the same run."""
+        pairs = [(run.value(metric), run.value(other)) for run in self.runs]
+        return summarise(value / below for value, below in pairs if value is not None and below)
+
+    def detail_summary(self, metric: str, key: str) -> Summary | None:
+        """Returns median and interval of a number in a metric's details."""
+        return summarise(run.detail(metric).get(key) for run in self.runs)
+
+    def results(self) -> list[Result]:
+        """Returns the Results that exist."""
+        return [run.result for run in self.runs if run.result is not None]
+
+    @property
+    def gap(self) -> str | None:
+        """Why the point has no Result; None if it has one."""
+        if self.results():
+            return None
+        return self.refused or next((run.reason for run in self.runs if run.reason), "not run yet")
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """All points of a study."""
+
+    points: tuple[PointOutcomes, ...]
+    repeats: int = 1
+    max_spread: float = 0.10
+    axes: Mapping[str, Sequence[Setting]] = field(default_factory=dict)
+    base: Mapping[str, Any] = field(default_factory=dict)  # settings of all points, nested
+
+    def where(self, **coordinates: Setting) -> list[PointOutcomes]:
+        """Returns the points at these coordinates."""
+        return [point for point in self.points if all(point.at.get(k) == v for k, v in coordinates.items())]
+
+    def first(self, **coordinates: Setting) -> PointOutcomes | None:
+        """Returns the first point at these coordinates that has a Result."""
+        return next((point for point in self.where(**coordinates) if point.results()), None)
+
+    @cached_property
+    def results(self) -> list[Result]:
+        """All Results."""
+        return [result for point in self.points for result in point.results()]
+
+    def best(self, metric: str, choose: Callable[..., Any] = max) -> PointOutcomes | None:
+        """Returns the point with the best median of a metric."""
+        found = [(summary.value, point) for point in self.points if (summary := point.summary(metric))]
+        return choose(found, key=lambda pair: pair[0])[1] if found else None
+
+    @property
+    def machine(self) -> str:
+        """Machine and software in one line, from the first Result."""
+        if not self.results:
+            return "no run has a Result"
+        result = self.results[0]
+        accelerators = [str(each.get("name")) for each in result.machine.get("accelerators", [])]
+        what = ", ".join(accelerators) if accelerators else f"{result.machine.get('cpu', 'unknown CPU')}"
+        cores = f"{result.plan.cores} cores on {result.plan.site}"
+        engine = result.config.train.engine
+        return f"{what}, {cores}; {engine} {result.software.get(engine, '')}".strip()
+
+    @property
+    def caption(self) -> str:
+        """Machine, number of runs per point, and what the intervals are."""
+        counts = sorted({len(point.results()) for point in self.points if point.results()})
+        n = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]}–{counts[-1]}" if counts else "0"
+        return f"{self.machine}; n = {n} per point; {INTERVAL}"

@@ -1,0 +1,57 @@
+"""What a study will do: points, runs, expected time and node-hours."""
+
+from typing import Any
+
+from trainmark.spec.units import counted, show_duration
+from trainmark.studies.record import StudyRecord
+
+
+def preview_lines(record: StudyRecord) -> list[str]:
+    """Returns a summary line, then one line per point; the first says how long it will take."""
+    if record.parts:
+        return [f"{name}: {found}" for name, found in record.parts.items() if found.startswith("cannot run")]
+    refused = [planned for planned in record.points if planned.refused]
+    counts = f"{counted(len(record.points), 'point')} × {counted(record.repeats, 'repeat')} = "
+    counts += counted(len(record.runs), "run")
+    if refused:
+        counts += f" ({counted(len(refused), 'point')} cannot run)"
+    lines = [f"{record.study}: {counts}; {expected_text(record)}"]
+    for planned in record.points:
+        seconds = "" if planned.seconds is None else f": {_range_text(planned.seconds)} per run"
+        lines.append(f"  {planned.point.label}{f': cannot run: {planned.refused}' if planned.refused else seconds}")
+    return lines
+
+
+def expected_text(record: StudyRecord) -> str:
+    """`about 3 to 9 min, 0.1 node-hours`; the first points refine it."""
+    expected = expected_seconds(record)
+    if expected is None:
+        return "how long they take is known after the first point"
+    low, high = expected
+    hours = [
+        sum(record.points[run.point].nodes * _end(record, run.point, end) for run in record.runs) / 3600
+        for end in (0, 1)
+    ]
+    return f"{show_duration(low)} to {show_duration(high)}, {hours[0]:.2g} to {hours[1]:.2g} node-hours"
+
+
+def expected_seconds(record: StudyRecord) -> tuple[float, float] | None:
+    """Returns the expected time of all runs, one after another; None if that of any is unknown."""
+    if any(record.points[run.point].seconds is None for run in record.runs):
+        return None
+    low, high = (sum(_end(record, run.point, end) for run in record.runs) for end in (0, 1))
+    return low, high
+
+
+def _end(record: StudyRecord, point: int, end: int) -> float:
+    seconds = record.points[point].seconds
+    return seconds[end] if seconds else 0.0
+
+
+def _range_text(seconds: tuple[float, float]) -> str:
+    return f"{show_duration(seconds[0])} to {show_duration(seconds[1])}"
+
+
+def preview_record(record: StudyRecord) -> dict[str, Any]:
+    """Returns the record and the expected time as JSON."""
+    return {**record.model_dump(mode="json", by_alias=True), "expected_seconds": expected_seconds(record)}

@@ -1,0 +1,64 @@
+"""Writes the outcome of a study: table.csv, table.json, each figure as SVG and PDF, report.html."""
+
+from functools import partial
+from pathlib import Path
+from typing import IO
+
+from trainmark.report.drawing import Figure, draw_pdf
+from trainmark.report.study_page import StudySection, study_page
+from trainmark.spec.files import write_atomically, write_text
+from trainmark.spec.registries import STUDIES
+from trainmark.spec.table import Table
+from trainmark.studies.outcomes import Outcomes
+from trainmark.studies.record import StudyFolder, StudyRecord
+from trainmark.studies.study import Study
+
+
+def analyse(folder: StudyFolder, record: StudyRecord, outcomes: Outcomes) -> StudySection:
+    """Returns table and figures of the outcomes; writes nothing."""
+    study: Study = STUDIES.load(record.study)
+    table = study.analyse(outcomes)
+    return _section(folder, record, study, table, study.figures(table))
+
+
+def publish(folder: StudyFolder, record: StudyRecord, outcomes: Outcomes) -> Table:
+    """Analyses the outcomes and writes all files; returns the table."""
+    section = analyse(folder, record, outcomes)
+    write_text(folder.csv, section.table.as_csv())
+    write_text(folder.table, section.table.as_json())
+    for figure in section.figures:
+        if figure.svg is not None:
+            write_text(folder.figure(figure.name, "svg"), figure.svg)
+            content = draw_pdf(figure)
+            write_atomically(folder.figure(figure.name, "pdf"), partial(_write, content))
+    write_text(folder.page, study_page([section]))
+    return section.table
+
+
+def _write(content: bytes, file: IO[bytes]) -> None:
+    file.write(content)
+
+
+def _section(
+    folder: StudyFolder, record: StudyRecord, study: Study, table: Table, figures: list[Figure]
+) -> StudySection:
+    """Returns the study as a section of a page."""
+    return StudySection(
+        study_id=record.study_id,
+        title=study.title,
+        documents=study.documents,
+        facts=[
+            ("study", f"{study.name}: {study.description}"),
+            ("started", record.started_at),
+            ("axes", "; ".join(f"{name} {', '.join(map(str, values))}" for name, values in record.axes.items())),
+            ("runs", f"{len(record.runs)}: {len(record.points)} points × {record.repeats}, in {folder.runs_dir.name}"),
+        ],
+        table=table,
+        figures=figures,
+        runs=[(run.run_id, record.points[run.point].point.label, str(run.round)) for run in record.runs],
+    )
+
+
+def published(folder: StudyFolder) -> list[Path]:
+    """Returns the files of a published study."""
+    return sorted(path for path in folder.path.iterdir() if path.suffix in (".csv", ".svg", ".pdf", ".html"))

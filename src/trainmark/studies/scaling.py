@@ -1,0 +1,132 @@
+"""`scaling` (AI500 Fig. 5): FLOPS, VFLOPS and APC of ensembles of growing size at a fixed number of workers each."""
+
+from trainmark.report.drawing import Figure, Plot, Reference
+from trainmark.spec.table import Table
+from trainmark.studies.axes import fixed, powers_of_two
+from trainmark.studies.outcomes import Outcomes, Point, PointOutcomes, Summary
+from trainmark.studies.study import Axis, Request, Study
+from trainmark.studies.tables import Measure, build_table, curves, figure, metric
+
+
+def most_members(request: Request) -> int:
+    """As many members as the site trains at a time; a single node without accelerators gives each a core."""
+    workers = request.base.ensemble.workers or 1
+    if request.site.num_nodes == 1 and not request.site.has_accelerators:
+        return max(1, request.cores_per_node // workers)
+    return max(1, request.num_slots // workers)
+
+
+def slot_cores(request: Request, workers_at_a_time: int) -> int | None:
+    """Cores per slot, so that the largest point fills a single node; None: the site's own slots."""
+    if request.site.num_nodes > 1 or request.site.has_accelerators:
+        return None
+    return max(1, request.cores_per_node // workers_at_a_time)
+
+
+def _points(request: Request) -> list[Point]:
+    members, workers = SCALING.axis("members").values(request), SCALING.axis("workers").values(request)
+    return [
+        _point(int(m), int(p), slot_cores(request, max(map(int, members)) * int(p))) for p in workers for m in members
+    ]
+
+
+def _point(members: int, workers: int, cores: int | None) -> Point:
+    settings = {"ensemble.members": members, "ensemble.workers": workers}
+    # Workers of smaller points must not take the cores that larger points give to others.
+    threads = {"launch.threads": cores} if cores else {}
+    return Point(at={"members": members, "workers": workers}, settings={**settings, **threads}, slot_cores=cores)
+
+
+def efficiency(outcomes: Outcomes, name: str) -> Measure:
+    """Speed over that of the fewest members, per member, within rounds: 1 is ideal."""
+
+    def of(point: PointOutcomes) -> Summary | None:
+        base = outcomes.first(workers=point.at["workers"])
+        found = point.ratio(base, name) if base else None
+        return found.scaled(int(base.at["members"]) / int(point.at["members"])) if base and found else None
+
+    return Measure("efficiency", "", "efficiency", of)
+
+
+def penalty(point: PointOutcomes) -> Summary | None:
+    """VFLOPS over FLOPS: Eq. 8's coefficient."""
+    return point.ratio_of("vflops", "flops")
+
+
+def _analyse(outcomes: Outcomes) -> Table:
+    largest = max((point for point in outcomes.points if point.results()), key=_scale, default=None)
+    reached = efficiency(outcomes, "flops").of(largest) if largest else None
+    measures = [
+        Measure("system_scale", "", "system scale", _scale),
+        metric("flops"),
+        metric("vflops"),
+        efficiency(outcomes, "flops"),
+        Measure("penalty", "", "penalty coefficient", penalty),
+        metric("quality_ensemble"),
+        metric("apc_flop"),
+        Measure(
+            "apc_flop_per_node", "FLOP", "APC per node", lambda point: point.detail_summary("apc_flop", "per_node")
+        ),
+    ]
+    found = None
+    if largest and isinstance(reached, Summary):
+        found = f"{largest.at['members']} members reach {reached.value:.3f} of ideal scaling in FLOPS"
+    return build_table(outcomes, measures, [found])
+
+
+def _scale(point: PointOutcomes) -> float:
+    return float(int(point.at["members"]) * int(point.at["workers"]))
+
+
+def _figures(table: Table) -> list[Figure]:
+    plots = [_plot(table, name, title) for name, title in (("flops", "FLOPS"), ("vflops", "VFLOPS (Eq. 8)"))]
+    text = "FLOPS (Eq. 6) and VFLOPS against system scale. Dashed: the smallest scale times the number of workers"
+    apc = Plot(
+        "APC per iteration (Eq. 3–4)",
+        "system scale (workers)",
+        "FLOP",
+        curves(table, "system_scale", "apc_flop", "workers"),
+        x_scale="log2",
+    )
+    per_node = Plot(
+        "APC per node",
+        "system scale (workers)",
+        "FLOP",
+        curves(table, "system_scale", "apc_flop_per_node", "workers"),
+        x_scale="log2",
+    )
+    return [
+        figure(table, "scaling", "Scaling with the ensemble", text, plots),
+        figure(
+            table, "apc", "Amount of parallel computation", "APC of one iteration, in all and per node", [apc, per_node]
+        ),
+    ]
+
+
+def _plot(table: Table, name: str, title: str) -> Plot:
+    drawn = curves(table, "system_scale", name, "workers")
+    ideal = []
+    for each in drawn[:1]:
+        ideal.append(Reference("ideal", each.y[0] * each.x / each.x[0], each.x))
+    return Plot(title, "system scale (workers)", "FLOP/s", drawn, tuple(ideal), x_scale="log2", y_range=(0, None))
+
+
+SCALING = Study(
+    name="scaling",
+    title="Scaling with the ensemble",
+    description="FLOPS, VFLOPS and APC against system scale, with ideal line, efficiency and penalty coefficient",
+    documents="AI500 Fig. 5 a, b",
+    axes=(
+        Axis(
+            "members",
+            "base models (M)",
+            lambda request: powers_of_two(min(8, most_members(request))),
+            setting="ensemble.members",
+        ),
+        Axis("workers", "workers per member (P)", fixed(1), setting="ensemble.workers"),
+    ),
+    points=_points,
+    analyse=_analyse,
+    figures=_figures,
+    repeats=3,
+)

@@ -1,0 +1,186 @@
+"""Tables and figures of studies: one row per point with intervals, gaps and flags; curves from rows."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from trainmark.report.drawing import Bars, Curve, Figure, HeatMap, Plot
+from trainmark.spec.metrics import metric_rows
+from trainmark.spec.table import Cell, Column, Table
+from trainmark.studies.outcomes import Outcomes, PointOutcomes, Summary
+
+POP = ("load_balance", "communication_efficiency", "parallel_efficiency")
+
+
+class Measure(NamedTuple):
+    """A column with median and interval."""
+
+    name: str
+    unit: str
+    label: str
+    of: Callable[[PointOutcomes], Summary | float | None]
+
+
+def metric(name: str, label: str = "") -> Measure:
+    """The column of a metric of the runs."""
+    row = metric_rows()[name]
+    return Measure(name, row.unit, label or row.label, lambda point: point.summary(name))
+
+
+def ratio(name: str, of_metric: str, base: Callable[[PointOutcomes], PointOutcomes | None], label: str) -> Measure:
+    """The column of a metric over that of each point's base, within rounds."""
+
+    def over_base(point: PointOutcomes) -> Summary | None:
+        below = base(point)
+        return point.ratio(below, of_metric) if below else None
+
+    return Measure(name, "", label, over_base)
+
+
+def build_table(
+    outcomes: Outcomes,
+    measures: Sequence[Measure],
+    findings: Iterable[str | None] = (),
+    facts: Mapping[str, Any] | None = None,
+) -> Table:
+    """Returns one row per point: coordinates, measures with intervals, n, spread, POP efficiencies, and a note."""
+    measures = [*measures, *_pop_measures(outcomes)]
+    axes = list(dict.fromkeys(name for point in outcomes.points for name in point.at))
+    columns = [Column(name) for name in axes]
+    for measure in measures:
+        columns.append(Column(measure.name, measure.unit, measure.label))
+        columns += [Column(f"{measure.name}_{end}", measure.unit, is_shown=False) for end in ("low", "high")]
+    columns += [Column("n"), Column("spread", "share"), Column("note")]
+    return Table(
+        columns=tuple(columns),
+        rows=tuple(_row(outcomes, point, measures) for point in outcomes.points),
+        caption=outcomes.caption,
+        findings=tuple(finding for finding in findings if finding),
+        facts=dict(facts or {}),
+    )
+
+
+def _pop_measures(outcomes: Outcomes) -> list[Measure]:
+    """POP's efficiencies, if any point has members of several ranks."""
+    several = any(result.plan.workers_per_member > 1 for result in outcomes.results)
+    return [metric(name) for name in POP if several and name in metric_rows()]
+
+
+def _row(outcomes: Outcomes, point: PointOutcomes, measures: Sequence[Measure]) -> dict[str, Cell]:
+    row: dict[str, Cell] = dict(point.at)
+    found: dict[str, Summary | None] = {}
+    for measure in measures:
+        summary = measure.of(point)
+        if isinstance(summary, int | float):
+            summary = Summary(float(summary), float(summary), float(summary))
+        found[measure.name] = summary
+        value, low, high = (summary.value, summary.low, summary.high) if summary else (None, None, None)
+        row |= {measure.name: value, f"{measure.name}_low": low, f"{measure.name}_high": high}
+    first = next(iter(found.values()), None)
+    spread = first.spread if first and first.n > 1 else None
+    return row | {"n": len(point.results()), "spread": spread, "note": _note(outcomes, point, measures, spread)}
+
+
+def _note(outcomes: Outcomes, point: PointOutcomes, measures: Sequence[Measure], spread: float | None) -> str:
+    if point.gap:
+        return point.gap
+    notes = []
+    if (missing := outcomes.repeats - len(point.results())) > 0:
+        why: str | None = next((run.reason for run in point.runs if run.reason), "not run yet")
+        notes.append(f"{missing} of {outcomes.repeats} runs missing: {why}")
+    if measures and measures[0].of(point) is None:
+        why = next((run.why_not(measures[0].name) for run in point.runs), None)
+        notes.append(f"{measures[0].label}: {why or 'unavailable'}")
+    if spread is not None and spread > outcomes.max_spread:
+        notes.append(f"spread {spread:.0%} is above {outcomes.max_spread:.0%}")
+    return "; ".join(notes)
+
+
+def number(row: Mapping[str, Cell], name: str) -> float | None:
+    """Returns a cell as a number; None for a gap."""
+    value = row.get(name)
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def best_row(table: Table, name: str, **fixed: Cell) -> dict[str, Cell] | None:
+    """Returns the row with the largest value among those with the `fixed` values; None if all are gaps."""
+    rows = [row for row in table.where(**fixed) if number(row, name) is not None]
+    return max(rows, key=lambda row: number(row, name) or 0.0) if rows else None
+
+
+def curve(label: str, rows: Iterable[Mapping[str, Cell]], x: str, y: str, colour: str | None = None) -> Curve | None:
+    """Returns the curve of a column over another, with its interval; None if all rows have gaps."""
+    found = sorted(
+        (at, value, low, high)
+        for row in rows
+        if (at := number(row, x)) is not None and (value := number(row, y)) is not None
+        for low, high in [_ends(row, y, value)]
+    )
+    if not found:
+        return None
+    xs, ys, low, high = np.array(found, np.float64).T
+    return Curve(label, xs, ys, low, high, colour=colour)
+
+
+def _ends(row: Mapping[str, Cell], y: str, value: float) -> tuple[float, float]:
+    low, high = number(row, f"{y}_low"), number(row, f"{y}_high")
+    return (value if low is None else low), (value if high is None else high)
+
+
+def curves(table: Table, x: str, y: str, by: str | None = None, **fixed: Cell) -> tuple[Curve, ...]:
+    """Returns a curve per value of the column `by`, over all rows with the `fixed` values; gaps are left out."""
+    rows = table.where(**fixed)
+    if by is None:
+        found = [curve(table.column(y).heading, rows, x, y)]
+    else:
+        groups = list(dict.fromkeys(row.get(by) for row in rows))
+        heading = table.column(by).heading
+        found = [curve(f"{heading} {value}", [r for r in rows if r.get(by) == value], x, y) for value in groups]
+    return tuple(each for each in found if each is not None)
+
+
+def bars(table: Table, label: str, names: str, y: str, **fixed: Cell) -> Bars:
+    """Returns a bar per row with the `fixed` values, named by a column; gaps stay gaps."""
+    rows = table.where(**fixed)
+    values = [[number(row, f"{y}{end}") for row in rows] for end in ("", "_low", "_high")]
+    y_values, low, high = np.array(values, np.float64)
+    return Bars(label, tuple(str(row[names]) for row in rows), y_values, low, high)
+
+
+def heat_map(table: Table, title: str, x: str, y: str, of: str, **fixed: Cell) -> HeatMap:
+    """Returns a column as cells over two others."""
+    columns, lines = table.values(x), table.values(y)
+    cells = {(row[y], row[x]): number(row, of) for row in table.where(**fixed)}
+    values = np.array([[cells.get((line, column)) for column in columns] for line in lines], np.float64)
+    headings = (table.column(x).heading, table.column(y).heading)
+    return HeatMap(title, *headings, tuple(map(str, columns)), tuple(map(str, lines)), values, table.column(of).unit)
+
+
+def figure(
+    table: Table, name: str, title: str, text: str, *rows: Sequence[Plot | HeatMap | None], height: float = 2.9
+) -> Figure:
+    """Returns a figure whose caption has findings, machine, n, gaps and points of large spread."""
+    drawn = tuple(tuple(row) for row in rows if not all(plot is None or _is_empty(plot) for plot in row))
+    gaps = [row for row in table.rows if row.get("n") == 0]
+    flagged = [row for row in table.rows if "is above" in str(row.get("note", ""))]
+    parts = [text, *table.findings]
+    if gaps:
+        parts.append("Gaps: " + "; ".join(f"{_where(table, row)} ({row.get('note')})" for row in gaps[:4]))
+    if flagged:
+        parts.append(f"Spread above the limit at: {'; '.join(_where(table, row) for row in flagged[:6])}")
+    caption = " ".join(f"{part.rstrip('.')}." for part in [*parts, table.caption] if part)
+    if not drawn:
+        return Figure(title, f"Not shown: no point has a value. {caption}", name=name)
+    return Figure(title, caption, drawn, (height,) * len(drawn), name)
+
+
+def _is_empty(plot: Plot | HeatMap) -> bool:
+    return plot.is_empty if isinstance(plot, Plot) else not np.isfinite(plot.values).any()
+
+
+def _where(table: Table, row: Mapping[str, Cell]) -> str:
+    """The coordinates of a row: `threads=2 batch=64`."""
+    names = [column.name for column in table.columns]
+    axes = names[: next((i for i, name in enumerate(names) if f"{name}_low" in names), len(names))]
+    return " ".join(f"{name}={row.get(name)}" for name in axes if row.get(name) is not None)

@@ -1,0 +1,100 @@
+"""`threads` (TF-HPC Fig. 11–16): throughput of one worker over threads, inter-op threads and batch."""
+
+from trainmark.report.drawing import Figure, Plot, Reference
+from trainmark.spec.table import Table
+from trainmark.studies.axes import fixed, powers_of_two
+from trainmark.studies.outcomes import Outcomes, Point, PointOutcomes, Summary
+from trainmark.studies.study import Axis, Request, Study
+from trainmark.studies.tables import Measure, best_row, build_table, curves, figure, metric, number
+
+SPEED = "throughput_samples_per_s"
+
+
+def _points(request: Request) -> list[Point]:
+    threads, interop, batches = (axis.values(request) for axis in THREADS.axes)
+    return [
+        Point(
+            at={"threads": t, "interop": i, "batch": b},
+            settings={
+                "ensemble.members": 1,
+                "ensemble.workers": 1,
+                "launch.threads": t,
+                "launch.interop_threads": i,
+                "train.batch_size": b,
+                "train.reference_batch_size": b,
+            },
+            slot_cores=int(t) if not request.site.has_accelerators else None,
+        )
+        for b in batches
+        for i in interop
+        for t in threads
+    ]
+
+
+def thread_efficiency(outcomes: Outcomes) -> Measure:
+    """e = p_t / (t · p_1), within rounds."""
+
+    def of(point: PointOutcomes) -> Summary | None:
+        base = outcomes.first(threads=1, interop=point.at["interop"], batch=point.at["batch"])
+        found = point.ratio(base, SPEED) if base else None
+        return found.scaled(1 / int(point.at["threads"])) if found else None
+
+    return Measure("efficiency", "", "efficiency e", of)
+
+
+def _analyse(outcomes: Outcomes) -> Table:
+    table = build_table(outcomes, [metric(SPEED), metric("step_time_s"), thread_efficiency(outcomes)])
+    findings = [
+        f"best batch with {counted_threads(threads)}: {best['batch']} ({number(best, SPEED):.4g} samples/s)"
+        for threads in table.values("threads")
+        if (best := best_row(table, SPEED, threads=threads))
+    ]
+    return table.model_copy(update={"findings": tuple(findings)})
+
+
+def counted_threads(threads: object) -> str:
+    """`1 thread`, `2 threads`."""
+    return f"{threads} thread{'' if threads == 1 else 's'}"
+
+
+def _figures(table: Table) -> list[Figure]:
+    found = []
+    for interop in table.values("interop"):
+        drawn = curves(table, "threads", SPEED, "batch", interop=interop)
+        efficiency = curves(table, "threads", "efficiency", "batch", interop=interop)
+        speed = Plot("throughput", "threads", "samples/s", drawn, x_scale="log2", y_range=(0, None))
+        share = Plot(
+            "efficiency e = p_t / (t · p_1)",
+            "threads",
+            "efficiency",
+            efficiency,
+            (Reference("ideal", 1.0),),
+            x_scale="log2",
+            y_range=(0, None),
+        )
+        text = f"Throughput and efficiency over threads, a curve per batch; inter-op threads: {interop}"
+        found.append(figure(table, f"threads-interop-{interop}", "Threads and batch", text, [speed, share]))
+    return found
+
+
+THREADS = Study(
+    name="threads",
+    title="Threads and batch",
+    description="throughput and efficiency of one worker over threads, inter-op threads and batch; best batch",
+    documents="TF-HPC Fig. 11–16",
+    axes=(
+        Axis("threads", "threads of the worker", lambda r: powers_of_two(r.cores_per_node), setting="launch.threads"),
+        Axis("interop", "inter-op threads", fixed(1), setting="launch.interop_threads"),
+        Axis("batch", "samples per step", fixed(32, 64, 128), setting="train.batch_size"),
+    ),
+    points=_points,
+    analyse=_analyse,
+    figures=_figures,
+    settings={
+        "": {"measure.ceiling": False, "evaluate.out_of_bag": False, "dataset": "synthetic"},
+        "tiny": {"train.steps": 40},
+        "full": {"train.minutes": 10.0},
+    },
+    repeats=5,
+    max_spread=0.10,
+)

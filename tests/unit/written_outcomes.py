@@ -1,0 +1,43 @@
+"""Outcomes of a study with written-out metrics."""
+
+from collections.abc import Mapping, Sequence
+
+from tests.unit.test_report_page import written_config, written_result
+from trainmark.spec.config import Setting
+from trainmark.spec.metrics import metric_rows
+from trainmark.spec.result import Metric, Result
+from trainmark.studies.outcomes import Outcome, Outcomes, Point, PointOutcomes
+
+Figures = Mapping[str, float]
+
+
+def result(figures: Figures, details: Mapping[str, dict[str, object]] | None = None, members: int = 1) -> Result:
+    """A complete Result with these metrics."""
+    rows = metric_rows()
+    metrics = {
+        name: Metric(
+            value=value,
+            unit=rows[name].unit,
+            better=rows[name].better,
+            status="measured",
+            detail=(details or {}).get(name),
+        )
+        for name, value in figures.items()
+    }
+    return written_result(members, config=written_config("train.precision=fp32"), metrics=metrics)
+
+
+def point(at: Mapping[str, Setting], rounds: Sequence[Figures | str], refused: str | None = None) -> PointOutcomes:
+    """A point whose rounds have these metrics, or this reason for having none."""
+    runs = [
+        Outcome(number, f"r{number}", reason=each)
+        if isinstance(each, str)
+        else Outcome(number, f"r{number}", result(each))
+        for number, each in enumerate(rounds, 1)
+    ]
+    return PointOutcomes(Point(at=dict(at)), tuple(runs), refused)
+
+
+def outcomes(*points: PointOutcomes, repeats: int | None = None) -> Outcomes:
+    """The outcomes of a study."""
+    return Outcomes(tuple(points), repeats or max((len(each.runs) for each in points), default=1))
