@@ -57,6 +57,7 @@ MLP = ModelCard(
     input_shape=(3, 32, 32),
     settings={"num_classes": 10, "hidden": 32},
     num_layers=2,
+    has_batch_norm=False,
     builders={"torch": "tests.numpy_engine:build_in_torch", "tests.numpy_engine:OFFER": "tests.numpy_engine:build"},
 )
 

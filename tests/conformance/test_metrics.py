@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from tests.unit.written_events import (
@@ -10,6 +11,7 @@ from tests.unit.written_events import (
     with_usage,
     written_member,
     written_pair,
+    written_predictions,
     written_run,
     written_sample,
 )
@@ -23,6 +25,7 @@ FACTS = {"waited_s": 1.0, **SENT, "bubble_share": 0.2, "ideal_bubble_share": 0.1
 STAGED = {"samples": 60, "bytes": 6000, "staging_s": 2.0, "reused": False}
 ACCELERATOR = {"utilisation": 0.9, "memory_bytes": 1000, "power_w": 300.0}
 SAMPLE = written_sample(102.0, accelerators=[ACCELERATOR])
+SEVEN_CLASSES = written_predictions() | {"eval_predictions": np.eye(7, dtype=np.float32)[:2]}
 GOOD_RUNS = (
     written_run(written_member(0), written_member(1)),
     written_run(
@@ -30,6 +33,7 @@ GOOD_RUNS = (
         train={"parallel": "gpipe", "micro_batches": 5},
     ),
     written_run(with_staging(written_member(0), STAGED), launch={"stage": "local"}),
+    written_run(written_member(0, predictions=SEVEN_CLASSES)),
 )
 
 

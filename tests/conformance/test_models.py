@@ -99,6 +99,12 @@ def test_a_model_whose_cost_depends_on_proposals_has_no_fixed_shapes(name: str) 
 
 
 @pytest.mark.parametrize("name", list(MODELS))
+def test_a_card_states_whether_the_model_has_batch_normalisation(name: str) -> None:
+    layers = [layer for layer in on_meta(name).modules() if isinstance(layer, nn.modules.batchnorm._BatchNorm)]
+    assert CARDS[name].has_batch_norm is bool(layers)
+
+
+@pytest.mark.parametrize("name", list(MODELS))
 def test_a_model_that_states_its_layers_has_as_many_with_weights(name: str) -> None:
     stated = CARDS[name].num_layers
     if stated is None:

@@ -17,6 +17,7 @@ from tests.worker_group import run_workers
 from trainmark.spec.config import TrainConfig
 from trainmark.spec.layout import SPLITTING, ParallelLayout, layout_of
 from trainmark.spec.registries import COMMUNICATION, OPTIMIZERS, PARALLEL, PRECISIONS, TASKS
+from trainmark.train.torch.build import set_batch_norm_momentum
 from trainmark.train.torch.collectives import sync_overflow
 from trainmark.train.torch.parallel.batch_norm import synchronise
 from trainmark.train.torch.protocols import Arithmetic, Parallelism, Parts, WorkerGroup
@@ -218,10 +219,10 @@ def run_case(case: Case, groups: Any) -> dict[str, Any]:
 def normalised(workers: int) -> dict[str, Tensor]:
     """What synchronised batch normalisation gives a worker for its samples, in float64."""
     rank = dist.get_rank()
-    model = nn.Sequential(nn.BatchNorm2d(3), nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4, affine=False)).double()
+    local = normalising_model()
     weights = torch.load(io.BytesIO(normalisation_weights()), weights_only=True)
-    model.load_state_dict(weights)
-    model = synchronise(model, WorkerGroup(rank, ("here",) * workers, dist.group.WORLD, CPU))
+    local.load_state_dict(weights)
+    model = synchronise(local, WorkerGroup(rank, ("here",) * workers, dist.group.WORLD, CPU))
     inputs = normalisation_inputs(workers).chunk(workers)[rank].requires_grad_()
     outputs = model(inputs)
     (outputs**3).sum().backward()
@@ -233,9 +234,16 @@ def normalised(workers: int) -> dict[str, Tensor]:
     return {"outputs": outputs.detach(), "of inputs": inputs.grad, **gradients, **model.state_dict()}
 
 
+def normalising_model() -> nn.Sequential:
+    """Two batch normalisations, of which a batch counts a quarter in the running statistics."""
+    model = nn.Sequential(nn.BatchNorm2d(3), nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4, affine=False)).double()
+    set_batch_norm_momentum(model, 0.25)
+    return model
+
+
 def normalisation_weights() -> bytes:
     torch.manual_seed(5)
-    model = nn.Sequential(nn.BatchNorm2d(3), nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4, affine=False)).double()
+    model = normalising_model()
     nn.init.uniform_(model[0].weight)  # type: ignore[arg-type]
     nn.init.uniform_(model[0].bias)  # type: ignore[arg-type]
     kept = io.BytesIO()
@@ -416,7 +424,7 @@ def test_the_workers_share_the_weights_among_them(case: Case, found: dict[int, l
 def test_synchronised_batch_normalisation_is_that_of_one_batch(
     workers: int, found: dict[int, list[dict[Any, Any]]]
 ) -> None:
-    model = nn.Sequential(nn.BatchNorm2d(3), nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4, affine=False)).double()
+    model = normalising_model()
     model.load_state_dict(torch.load(io.BytesIO(normalisation_weights()), weights_only=True))
     inputs = normalisation_inputs(workers).requires_grad_()
     outputs = model(inputs)

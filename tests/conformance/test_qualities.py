@@ -13,17 +13,20 @@ Array = np.ndarray[Any, Any]
 BOXES = labels_of([true_strip(0, 4), true_strip(10, 14, 1)], [true_strip(0, 4)], [])
 FOUND = predictions_of([strip(0, 4, 0.9), strip(10, 14, 0.5, 1)], [strip(0, 4, 0.75)], [])
 CLASSES = np.arange(12) % 3
+MANY = np.arange(12) % 9
 
 # Right predictions with their labels, and three members' with theirs.
 RIGHT: dict[str, tuple[Array, Array]] = {
     "map50": (FOUND, BOXES),
     "map50-nms": (FOUND, BOXES),
     "top1": (np.eye(3, dtype=np.float32)[CLASSES], CLASSES),
+    "top5": (np.eye(9, dtype=np.float32)[MANY], MANY),
 }
 MEMBERS: dict[str, tuple[list[Array], Array]] = {
     "map50": (np.split(random_set(4, num_detections=18)[0], 3, axis=1), random_set(4)[1]),
     "map50-nms": (np.split(random_set(4, num_detections=18)[0], 3, axis=1), random_set(4)[1]),
     "top1": ([np.random.default_rng(seed).random((12, 3), np.float32) for seed in range(3)], CLASSES),
+    "top5": ([np.random.default_rng(seed).random((12, 9), np.float32) for seed in range(3)], MANY),
 }
 
 

@@ -39,6 +39,7 @@ def test_two_members_of_one_worker_give_a_valid_result(trainmark: Command, tmp_p
     assert unavailable_in(record) == {
         *("communication_share", "communication_bytes_per_step", "bubble_share", "staleness_steps", "staging_time_s"),
         *("communication_intra_node_bytes_per_s", "communication_inter_node_bytes_per_s", "gpu_utilisation"),
+        *("load_balance", "communication_efficiency", "parallel_efficiency"),
     }
     assert [member.state for member in record.members] == ["finished", "finished"]
     # Planned on disjoint cores, and seen from within each rank to run there with one thread a core.

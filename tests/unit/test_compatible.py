@@ -59,6 +59,12 @@ REFUSED_ON_CPUS = [
     (1, "train.parallel=sharded", "at least 2 workers", "train.parallel=data"),
     (1, "train.communication_precision=int8", "at least 2 workers", "communication_precision=fp32"),
     (1, "train.batch_norm=synchronised", "at least 2 workers", "batch_norm=worker"),
+    (
+        1,
+        "dataset=synthetic model=vit-small train.batch_norm_momentum=0.01",
+        "vit-small has no batch normalisation, but train.batch_norm_momentum is 0.01",
+        "Remove it, or choose another model",
+    ),
     (1, "train.precision=tf32", "tf32 needs GPUs", "precision=fp32"),
     (1, "train.precision=fp16 train.optimizer=adam", "underflow in pure fp16", "precision=fp16-mixed"),
     (1, "train.nesterov=true train.momentum=0.0", "sgd with momentum", "nesterov=false"),

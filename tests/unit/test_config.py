@@ -82,6 +82,17 @@ def test_values_are_read_as_toml_and_else_as_text() -> None:
     assert parse_setting("a=poisson").values == {"a": "poisson"}
 
 
+@pytest.mark.parametrize("text", ["30,60,80", "[30, 60, 80]", '"30, 60, 80"', "[30.0, 60, 80.0]"])
+def test_epochs_are_listed_as_in_toml_or_separated_by_commas(text: str, tmp_path: Path) -> None:
+    site = Site(name="s", groups=(NodeGroup(slots=(Slot(cores=(0,)),)),))
+    config, _ = make_plan(resolve(f"train.decay_at={text}"), site)
+    assert config.train.decay_at == (30, 60, 80)
+    (tmp_path / "config.toml").write_text(config_text(config))
+    assert make_plan(resolve_config([read_config_file(tmp_path / "config.toml")]), site)[0] == config
+    assert resolve("train.decay_at=30").train.decay_at == (30,)
+    assert resolve("train.epochs=3").train.decay_at is None
+
+
 @pytest.mark.parametrize("text", ["train.epochs", "=3", "train..epochs=3"])
 def test_a_setting_without_key_or_value_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match=r"--set needs key=value.*--set train\.epochs=3"):
@@ -137,6 +148,8 @@ def test_a_wrong_name_answers_with_the_nearest_one(setting: str, hint: str) -> N
 RULES = {
     "train.epsilon": "the optimizer's own",
     "train.stages": "all workers of a member",
+    "train.batch_norm_momentum": "the model's own",
+    "train.decay_at": "every decay_epochs",
     "train.communication_group": "the workers of a node; near a square",
     "launch.threads": "one for each core that the worker has",
     "launch.time_limit_minutes": "the site's, else the partition's",

@@ -104,6 +104,13 @@ REFUSED = [
     ),
     (CPUS, 1, "train.torch.recompute=true", "train.torch.recompute is a setting of the engine torch", "engine=torch."),
     (CPUS, 1, "train.torch.compiler=inductor", "train.torch.compiler is a setting of the engine torch", "Remove it"),
+    (
+        CPUS,
+        1,
+        "train.batch_norm_momentum=0.01",
+        "The engine abacus does not support train.batch_norm_momentum.",
+        "Remove it, or choose --set train.engine=torch.",
+    ),
     (CPUS, 1, "seed=13", "The abacus is broken", "."),
 ]
 

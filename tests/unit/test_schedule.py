@@ -69,6 +69,22 @@ def test_step_falls_by_its_factor_at_whole_periods_counted_from_the_first_epoch(
     assert rates == pytest.approx([0.1, 0.1, 0.05, 0.05, 0.025, 0.025])
 
 
+def test_step_at_stated_epochs_falls_there_and_nowhere_else() -> None:
+    # The recipe of ResNet-50: 90 epochs, here of ten steps.
+    settings = settings_of(schedule="step", decay_at="30,60,80")
+    steps = [
+        10 * epoch + last for epoch, last in [(0, 0), (29, 9), (30, 0), (59, 9), (60, 0), (79, 9), (80, 0), (89, 9)]
+    ]
+    shares = [SCHEDULES.load("step")(Progress(step, 10, 900), settings) for step in steps]
+    assert shares == pytest.approx([1, 1, 0.1, 0.1, 0.01, 0.01, 0.001, 0.001])
+
+
+def test_step_at_a_part_of_an_epoch_falls_at_the_step_that_begins_there() -> None:
+    # 0.3 epochs of ten steps are three steps.
+    chosen = {"schedule": "step", "decay_at": [0.3, 1.7], "decay_factor": 0.5, "warmup_epochs": 0}
+    assert [rate(step, **chosen) for step in (2, 3, 16, 17)] == pytest.approx([0.1, 0.05, 0.05, 0.025])
+
+
 def test_cosine_is_half_way_down_in_the_middle() -> None:
     # 40 steps after warm-up: at the first, a quarter, the middle, three quarters.
     rates = [rate(step, schedule="cosine") for step in (10, 20, 30, 40)]

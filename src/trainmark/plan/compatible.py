@@ -7,7 +7,7 @@ from typing import Literal
 
 from trainmark.plan.data_check import image_refusals
 from trainmark.spec.config import RunConfig, Section, TrainConfig
-from trainmark.spec.engine_offer import EngineOffer, differing, find_engine
+from trainmark.spec.engine_offer import OPTIONAL_SETTINGS, EngineOffer, differing, find_engine
 from trainmark.spec.errors import PlanError
 from trainmark.spec.layout import SPLITTING
 from trainmark.spec.registries import ENGINES, MODELS
@@ -24,6 +24,8 @@ def check_compatible(config: RunConfig, workers: int, site: Site) -> None:
     for refusal in (
         *_not_offered(config, offer, site),
         *_foreign_settings(train, offer),
+        *_lacking_settings(train, offer),
+        *_no_batch_norm(config),
         *_whole_models(config, workers),
         *_too_few_workers(train, workers),
         *_arithmetic(train, site),
@@ -91,6 +93,25 @@ def _foreign_settings(train: TrainConfig, offer: EngineOffer) -> Iterator[str]:
                     f"train.{name}.{key} is a setting of the engine {name}, but train.engine is {train.engine}. Remove "
                     f"it, or choose --set train.engine={name}."
                 )
+
+
+def _lacking_settings(train: TrainConfig, offer: EngineOffer) -> Iterator[str]:
+    """Yields settings that the engine does not have."""
+    for key in OPTIONAL_SETTINGS:
+        if getattr(train, key) != TrainConfig.model_fields[key].default and key not in offer.optional_settings:
+            able = " or ".join(name for name, other in _engines() if key in other.optional_settings)
+            yield (
+                f"The engine {train.engine} does not support train.{key}. Remove it"
+                f"{f', or choose --set train.engine={able}' if able else ''}."
+            )
+
+
+def _no_batch_norm(config: RunConfig) -> Iterator[str]:
+    if config.train.batch_norm_momentum is not None and not find_card(config.model).has_batch_norm:
+        yield (
+            f"{config.model} has no batch normalisation, but train.batch_norm_momentum is "
+            f"{config.train.batch_norm_momentum:g}. Remove it, or choose another model."
+        )
 
 
 def _whole_models(config: RunConfig, workers: int) -> Iterator[str]:

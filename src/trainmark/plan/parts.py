@@ -64,6 +64,17 @@ def check_task(config: RunChoices, size: WorkloadSize) -> None:
         )
 
 
+def check_quality(config: RunChoices) -> None:
+    """Raises if the model predicts too few classes for its quality to tell good predictions from bad ones."""
+    fewest = getattr(QUALITIES.load(config.quality), "fewest_classes", 0)
+    classes = find_card(config.model).value_of("num_classes", config.model_settings)
+    if isinstance(classes, int) and classes < fewest:
+        raise ConfigError(
+            f"{config.quality} needs at least {fewest} classes, but {config.model} has {classes}: any prediction would "
+            "be right. Choose --set quality=top1."
+        )
+
+
 def check_target(config: RunChoices, sources: list[Source]) -> None:
     """Raises if the target quality is out of range, such as 80 where quality is a fraction."""
     _, best = getattr(QUALITIES.load(config.quality), "RANGE", (None, None))

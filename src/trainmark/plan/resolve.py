@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from trainmark.plan.explain import Source, explain
-from trainmark.plan.parts import check_model_settings, check_target, check_task, with_classes, with_shape
+from trainmark.plan.parts import check_model_settings, check_quality, check_target, check_task, with_classes, with_shape
 from trainmark.spec.config import RunChoices, with_torch_section
 from trainmark.spec.engine_offer import find_engine
 from trainmark.spec.errors import ConfigError
@@ -99,6 +99,7 @@ def resolve_config(sources: list[Source]) -> RunChoices:
     if "num_classes" not in user.get("model_settings", {}):
         config = config.model_copy(update={"model_settings": with_classes(config)})
     check_task(config, size)
+    check_quality(config)
     check_target(config, sources)
     return config
 

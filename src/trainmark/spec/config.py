@@ -10,6 +10,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from trainmark.spec.listed_epochs import ListedEpochs
+
 Setting = str | int | float | bool
 
 
@@ -116,6 +118,9 @@ class TrainChoices(StrictSection):
     batch_norm: Literal["worker", "synchronised"] = Field(
         "worker", description="scope of the batch normalisation statistics"
     )
+    batch_norm_momentum: float | None = Field(
+        None, gt=0, le=1, description="weight of a batch in the running statistics; default: the model's"
+    )
 
     optimizer: str = Field(description="name from `trainmark list optimizers`")
     learning_rate: float = Field(gt=0, description="rate at the reference batch size")
@@ -140,6 +145,7 @@ class TrainChoices(StrictSection):
     warmup_epochs: float = Field(0.0, ge=0, description="epochs of warm-up")
     decay_power: float = Field(1.0, ge=0, description="polynomial: power of the decay; 0 keeps the rate constant")
     decay_epochs: float = Field(30.0, gt=0, description="step: epochs between decays")
+    decay_at: ListedEpochs | None = Field(None, description="step: epochs of the decays, instead of decay_epochs")
     decay_factor: float = Field(0.1, gt=0, le=1, description="step: factor applied at each decay")
     cycle_epochs: float = Field(2.0, gt=0, description="cyclic: epochs per cycle, down and up")
     cycle_floor: float = Field(0.1, gt=0, le=1, description="cyclic: minimum rate as a fraction of the peak")

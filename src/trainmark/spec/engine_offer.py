@@ -10,6 +10,8 @@ from trainmark.spec.errors import ConfigError
 from trainmark.spec.registries import ENGINES
 from trainmark.spec.site import Site
 
+OPTIONAL_SETTINGS = ("batch_norm_momentum",)  # of [train], which an engine may lack
+
 Fill = Callable[[RunChoices, int, Site], dict[str, Any]]
 Refuse = Callable[[RunConfig, int, Site], Iterable[str]]
 
@@ -35,6 +37,7 @@ class EngineOffer:
     parallel: Collection[str] = ("data",)
     communication: Collection[str] = ("allreduce",)
     communication_precisions: Collection[str] = ("fp32",)
+    optional_settings: Collection[str] = ()  # those of OPTIONAL_SETTINGS that it has
     section: str | None = None  # of [train], with engine-specific settings
     # Returns its section fully resolved, as {section: values}; called after the precision is chosen.
     fill: Fill = _fill_nothing

@@ -29,6 +29,7 @@ class ModelCard:
     num_layers: int | None = None  # top-level layers with weights; None: it cannot be split by layers
     smallest_side: int = 1  # of an image
     has_fixed_shapes: bool = True  # False: internal shapes depend on the data
+    has_batch_norm: bool = True  # False: settings of batch normalisation would have no effect
     blocked_layout: bool = False  # all operators support oneDNN's blocked layout, the default on CPUs then
     strided_1x1_input: str | None = None  # setting with the input channels of the narrowest strided 1×1 convolution
 

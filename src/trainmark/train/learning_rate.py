@@ -37,9 +37,11 @@ def constant(progress: Progress, settings: TrainConfig) -> float:
 
 
 def step(progress: Progress, settings: TrainConfig) -> float:
-    """The rate falls by decay_factor every decay_epochs, counted from the first epoch."""
+    """The rate falls by decay_factor every decay_epochs, or at decay_at, counted from the first epoch."""
     # 0.3 // 0.1 is 2 in floating point; 1e-9 makes whole periods count as whole.
-    return float(settings.decay_factor ** math.floor(progress.epochs / settings.decay_epochs + 1e-9))
+    if settings.decay_at is None:
+        return float(settings.decay_factor ** math.floor(progress.epochs / settings.decay_epochs + 1e-9))
+    return float(settings.decay_factor ** sum(epoch <= progress.epochs + 1e-9 for epoch in settings.decay_at))
 
 
 def polynomial(progress: Progress, settings: TrainConfig) -> float:

@@ -111,6 +111,7 @@ ALEXNET = ModelCard(
     input_shape=IMAGE,
     settings=CLASSIFIER,
     num_layers=8,
+    has_batch_norm=False,
     smallest_side=63,  # below, nothing is left for the last pooling
     builders={"torch": f"{TORCH}.alexnet_vgg:alexnet"},
 )
@@ -121,6 +122,7 @@ VGG16 = ModelCard(
     input_shape=IMAGE,
     settings=CLASSIFIER,
     num_layers=16,
+    has_batch_norm=False,
     smallest_side=32,  # five poolings halve it
     builders={"torch": f"{TORCH}.alexnet_vgg:vgg16"},
 )
@@ -142,6 +144,7 @@ VIT_SMALL = ModelCard(
     input_shape=IMAGE,
     settings=CLASSIFIER,
     num_layers=15,
+    has_batch_norm=False,
     smallest_side=16,  # one patch
     builders={"torch": f"{TORCH}.vit_small:vit_small"},
 )

@@ -24,7 +24,7 @@ def _epochs_of(measured: Measured) -> list[EpochStop]:
     return [stop for member in measured.finished for stop in member.of_all_ranks(EpochStop)]
 
 
-def _no_exchange(measured: Measured) -> str | None:
+def why_no_exchange(measured: Measured) -> str | None:
     """Returns why workers do not communicate; None if they do."""
     if not measured.finished:
         return NO_MEMBER
@@ -41,14 +41,15 @@ def _no_bytes(measured: Measured, sent: Sent) -> str | None:
     return None
 
 
+def why_no_waits(measured: Measured) -> str | None:
+    """Returns why an epoch of a worker has no time of waiting; None if all have it."""
+    return next((stop.waited_reason or NOT_SEPARATED for stop in _epochs_of(measured) if stop.waited_s is None), None)
+
+
 def _share(measured: Measured) -> Figure | str:
-    if reason := _no_exchange(measured):
+    if reason := why_no_exchange(measured) or why_no_waits(measured):
         return reason
-    epochs = _epochs_of(measured)
-    found = [stop.waited_s / stop.epoch_s for stop in epochs if stop.waited_s is not None]
-    if len(found) < len(epochs):
-        return next(stop.waited_reason for stop in epochs if stop.waited_s is None) or NOT_SEPARATED
-    shares = np.array(found)
+    shares = np.array([(stop.waited_s or 0.0) / stop.epoch_s for stop in _epochs_of(measured)])
     detail = {"least": float(shares.min()), "most": float(shares.max())}
     return Figure(float(shares.mean()), mean_interval(shares, least=0.0, most=1.0), len(shares), detail)
 
@@ -66,7 +67,7 @@ SHARE = MetricRow(
 
 
 def _bytes_per_step(measured: Measured) -> Figure | str:
-    if reason := _no_exchange(measured) or _no_bytes(measured, lambda stop: stop.sent_bytes):
+    if reason := why_no_exchange(measured) or _no_bytes(measured, lambda stop: stop.sent_bytes):
         return reason
     sent = [
         sum(stop.sent_bytes or 0 for stop in member.all_of(EpochStop, rank.rank))
@@ -108,7 +109,7 @@ class Exchange(NamedTuple):
 
 def _bandwidth(measured: Measured, sent: Sent) -> Figure | str:
     """Computes the bandwidth of these bytes."""
-    if reason := _no_exchange(measured) or _no_bytes(measured, sent):
+    if reason := why_no_exchange(measured) or _no_bytes(measured, sent):
         return reason
     found = [_exchange_of(member, sent) for member in measured.finished]
     rates = np.array([each.bytes_per_s for each in found])

@@ -9,19 +9,19 @@ from numpy.typing import NDArray
 from trainmark.collect.measured import NO_MEMBER, Measured
 from trainmark.collect.statistics import Interval, mean_interval, summary, within
 from trainmark.spec.metrics import Column, Figure, MetricRow
-from trainmark.spec.registries import DATASETS
+from trainmark.spec.registries import DATASETS, QUALITIES
 
 SYNTHETIC = "not applicable: synthetic data"
 
 
-def _range_of(measured: Measured) -> tuple[float, ...]:
-    """Returns the bounds of the workload's quality."""
-    bounds: tuple[float, ...] = getattr(measured.quality, "RANGE", ())
+def _range_of(quality: Any) -> tuple[float, ...]:
+    """Returns the bounds of a quality."""
+    bounds: tuple[float, ...] = getattr(quality, "RANGE", ())
     return bounds
 
 
-def _interval(measured: Measured, combined: NDArray[Any], labels: NDArray[Any]) -> Interval | None:
-    return within(measured.quality.interval(combined, labels), *_range_of(measured))
+def _interval(quality: Any, combined: NDArray[Any], labels: NDArray[Any]) -> Interval | None:
+    return within(quality.interval(combined, labels), *_range_of(quality))
 
 
 def _qualities(measured: Measured) -> dict[int, float] | str:
@@ -32,11 +32,13 @@ def _qualities(measured: Measured) -> dict[int, float] | str:
 
 def _member_mean(measured: Measured) -> Figure | str:
     found = _qualities(measured)
-    if isinstance(found, str):
-        return found
-    qualities = np.array([*found.values()])
-    interval = mean_interval(qualities, *_range_of(measured))
-    return Figure(float(qualities.mean()), interval, len(qualities), summary(qualities))
+    return found if isinstance(found, str) else _mean_of([*found.values()], measured.quality)
+
+
+def _mean_of(scores: list[float], quality: Any) -> Figure:
+    """Returns the mean of the members' scores by this quality."""
+    scored = np.array(scores)
+    return Figure(float(scored.mean()), mean_interval(scored, *_range_of(quality)), len(scored), summary(scored))
 
 
 MEMBER_MEAN = MetricRow(
@@ -70,15 +72,23 @@ MEMBER_BEST = MetricRow(
 )
 
 
-def _ensemble(measured: Measured) -> Figure | str:
+def _why_no_predictions(measured: Measured) -> str | None:
+    """Returns why there are no predictions to score; None if there are."""
     if not measured.finished:
         return NO_MEMBER
-    if measured.is_synthetic:
-        return SYNTHETIC
+    return SYNTHETIC if measured.is_synthetic else None
+
+
+def _ensemble(measured: Measured) -> Figure | str:
+    return _why_no_predictions(measured) or _of_ensemble(measured, measured.quality)
+
+
+def _of_ensemble(measured: Measured, quality: Any) -> Figure:
+    """Scores the ensemble's predictions by this quality."""
     combined, labels = measured.ensemble
     return Figure(
-        value=measured.quality.score(combined, labels),
-        ci95=_interval(measured, combined, labels),
+        value=quality.score(combined, labels),
+        ci95=_interval(quality, combined, labels),
         n=len(labels),
         detail={"members": len(measured.finished), "of_members": measured.plan.members},
     )
@@ -98,11 +108,56 @@ ENSEMBLE = MetricRow(
 )
 
 
+def _why_no_companion(measured: Measured, name: str) -> str | None:
+    """Returns why the stored predictions cannot be scored by this quality as well; None if they can."""
+    if name not in (measured.config.quality, *getattr(measured.quality, "companions", ())):
+        return f"not applicable: {name} does not score predictions of {measured.config.quality}"
+    if reason := _why_no_predictions(measured):
+        return reason
+    classes = measured.ensemble[0].shape[1]
+    fewest = getattr(QUALITIES.load(name), "fewest_classes", 0)
+    return f"not applicable: {name} needs {fewest} classes, there are {classes}" if classes < fewest else None
+
+
+def _companion_ensemble(measured: Measured, name: str) -> Figure | str:
+    return _why_no_companion(measured, name) or _of_ensemble(measured, QUALITIES.load(name))
+
+
+def _companion_member_mean(measured: Measured, name: str) -> Figure | str:
+    if reason := _why_no_companion(measured, name):
+        return reason
+    quality = QUALITIES.load(name)
+    predicted = (member.load_predictions() for member in measured.finished)
+    return _mean_of([quality.score(each["eval_predictions"], each["eval_labels"]) for each in predicted], quality)
+
+
+TOP5_MEMBER_MEAN = MetricRow(
+    "top5_member_mean",
+    "",
+    "higher",
+    "top-5, mean member",
+    description="The mean top-5 accuracy of the members on held-out samples.",
+    compute=lambda measured: _companion_member_mean(measured, "top5"),
+    needs="predictions",
+    keeps_samples=False,
+    hide_if_unavailable=True,
+)
+TOP5_ENSEMBLE = MetricRow(
+    "top5_ensemble",
+    "",
+    "higher",
+    "top-5, ensemble",
+    description="The top-5 accuracy of the ensemble's prediction on held-out samples.",
+    compute=lambda measured: _companion_ensemble(measured, "top5"),
+    needs="predictions",
+    keeps_samples=False,
+    hide_if_unavailable=True,
+)
+
+
 def _out_of_bag(measured: Measured) -> Figure | str:
-    if not measured.finished:
-        return NO_MEMBER
-    if measured.is_synthetic:
-        return SYNTHETIC
+    if reason := _why_no_predictions(measured):
+        return reason
     if not measured.config.evaluate.out_of_bag:
         return "not measured: evaluate.out_of_bag is false"
     if measured.config.ensemble.bootstrap == "none":
@@ -115,7 +170,7 @@ def _out_of_bag(measured: Measured) -> Figure | str:
     combined, rows = combine_by_sample(measured.quality.combine, indices, predictions)
     return Figure(
         value=measured.quality.score(combined, labels[rows]),
-        ci95=_interval(measured, combined, labels[rows]),
+        ci95=_interval(measured.quality, combined, labels[rows]),
         n=len(rows),
         detail={"samples_predicted": len(rows)} | _optimism(measured),
     )

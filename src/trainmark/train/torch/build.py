@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from trainmark.spec.config import RunConfig
 from trainmark.spec.errors import PlanError
@@ -69,12 +70,23 @@ def build_state(context: RankContext, workers: WorkerGroup, sample_shape: tuple[
 def build_model(config: RunConfig, arithmetic: Arithmetic, device: torch.device) -> nn.Module:
     """Builds the model on its device, in its memory format and precision."""
     model: nn.Module = find_card(config.model).build("torch", config.model_settings)
+    if config.train.batch_norm_momentum is not None:
+        set_batch_norm_momentum(model, config.train.batch_norm_momentum)
     model = arithmetic.convert(model.to(device).to(memory_format=image_memory_format(config.train)))  # type: ignore[call-overload]
     if device.type == "cpu" and config.train.torch.memory_format == "channels-last":
         reject_narrow_convolutions(model)
     if config.train.torch.recompute:
         recompute_layers(model)
     return model
+
+
+def set_batch_norm_momentum(model: nn.Module, momentum: float) -> None:
+    """Sets the weight of a batch in all running statistics; raises if there are none, which a card may not state."""
+    layers = [layer for layer in model.modules() if isinstance(layer, _BatchNorm)]
+    if not layers:
+        raise PlanError("The model has no batch normalisation, but train.batch_norm_momentum is set. Remove it.")
+    for layer in layers:
+        layer.momentum = momentum
 
 
 def reject_narrow_convolutions(model: nn.Module) -> None:

@@ -194,6 +194,7 @@ OFFER = EngineOffer(
     parallel=PARALLEL,
     communication=COMMUNICATION,
     communication_precisions=COMMUNICATION_PRECISIONS,
+    optional_settings=("batch_norm_momentum",),
     section="torch",
     fill=fill,
     refusals=refusals,
