@@ -23,7 +23,7 @@ from trainmark.spec.run_folder import AttemptFolder
 from trainmark.spec.seeds import RandomStream, generator_for
 from trainmark.train.engine import RankContext
 from trainmark.train.torch.activations import offloading, recompute_layers
-from trainmark.train.torch.compilation import image_memory_format
+from trainmark.train.torch.compilation import image_memory_format, uses_onednn
 from trainmark.train.torch.process_group import replica_group
 from trainmark.train.torch.protocols import Arithmetic, Communicator, Parallelism, Parts, WorkerGroup
 from trainmark.train.torch.tasks import Task
@@ -70,7 +70,7 @@ def build_model(config: RunConfig, arithmetic: Arithmetic, device: torch.device)
     """Builds the model on its device, in its memory format and precision."""
     model: nn.Module = find_card(config.model).build("torch", config.model_settings)
     model = arithmetic.convert(model.to(device).to(memory_format=image_memory_format(config.train)))  # type: ignore[call-overload]
-    if device.type == "cpu" and config.train.torch.memory_format == "channels-last":
+    if device.type == "cpu" and config.train.torch.onednn and config.train.torch.memory_format == "channels-last":
         reject_narrow_convolutions(model)
     if config.train.torch.recompute:
         recompute_layers(model)
@@ -104,6 +104,7 @@ def chosen_options(context: RankContext, state: TrainingState, *, is_synthetic: 
         allocator=config.launch.allocator,
         memory_format=train.torch.memory_format,
         compiler=train.torch.compiler,
+        onednn=None if context.rank.accelerator is not None else uses_onednn(),
         cuda_graph=train.torch.cuda_graph,
         recompute=train.torch.recompute,
         offload=train.torch.offload,
