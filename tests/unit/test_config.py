@@ -138,6 +138,7 @@ RULES = {
     "train.epsilon": "the optimizer's own",
     "train.stages": "all workers of a member",
     "train.communication_group": "the workers of a node; near a square",
+    "launch.python": "the site's, else the one that runs trainmark",
     "launch.threads": "one for each core that the worker has",
     "launch.time_limit_minutes": "the site's, else the partition's",
 }

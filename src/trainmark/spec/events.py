@@ -151,7 +151,6 @@ class EngineReady(Event):
     allocator: str | None = None
     memory_format: str | None = None
     compiler: str | None = None
-    onednn: bool | None = None  # None: not on a CPU
     cuda_graph: bool | None = None
     recompute: bool | None = None
     offload: str | None = None

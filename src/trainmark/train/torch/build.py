@@ -104,7 +104,6 @@ def chosen_options(context: RankContext, state: TrainingState, *, is_synthetic: 
         allocator=config.launch.allocator,
         memory_format=train.torch.memory_format,
         compiler=train.torch.compiler,
-        onednn=None if context.rank.accelerator is not None else uses_onednn(),
         cuda_graph=train.torch.cuda_graph,
         recompute=train.torch.recompute,
         offload=train.torch.offload,
@@ -115,6 +114,7 @@ def chosen_options(context: RankContext, state: TrainingState, *, is_synthetic: 
         replicas=layout_of(train, workers).replicas,
         stages=layout_of(train, workers).stages,
         global_batch=global_batch(train, workers),
+        further={"onednn": uses_onednn()} if context.rank.accelerator is None else {},
     )
 
 
