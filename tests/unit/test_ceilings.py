@@ -55,6 +55,16 @@ def test_a_slow_kernel_is_called_twice_and_a_fast_one_for_the_given_time(monkeyp
     assert max(each["flops"] for each in found["rounds"]) == found["flops"]
 
 
+def test_the_ceiling_is_measured_with_onednn_also_in_a_run_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = list[bool]()
+    kernel = ceilings.Kernel("kernel", 1.0, lambda: seen.append(bool(torch.backends.mkldnn.enabled)))
+    monkeypatch.setattr(ceilings, "_kernels", lambda *_: iter([kernel]))
+    monkeypatch.setattr(torch.backends.mkldnn, "enabled", False)
+    measure_ceiling(CPU, 0.001)
+    assert set(seen) == {True}
+    assert not torch.backends.mkldnn.enabled
+
+
 def test_a_kernel_that_does_not_exist_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise RuntimeError("not implemented for 'Half'")

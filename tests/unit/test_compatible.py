@@ -73,6 +73,8 @@ REFUSED_ON_CPUS = [
     (2, "train.torch.offload=disk train.parallel=gpipe", "one pass at a time", "offload=none"),
     (1, "train.torch.cuda_graph=true", "need a GPU", "Do not set train.torch.cuda_graph"),
     (1, "train.torch.memory_format=onednn train.precision=bf16-mixed", "oneDNN", "channels-last"),
+    (1, "train.torch.memory_format=onednn train.torch.onednn=false", "layout needs oneDNN", "memory_format=contiguous"),
+    (1, "train.precision=int8 train.torch.onednn=false", "int8 products on CPUs need oneDNN", "precision=fp32"),
     (1, "train.torch.memory_format=onednn train.torch.compiler=inductor", "oneDNN", "compiler=none"),
     (
         1,
@@ -136,6 +138,7 @@ def test_every_choice_that_a_refusal_offers_is_valid(workers: int, settings: str
     ("workers", "settings", "reason"),
     [
         (1, "train.torch.memory_format=onednn", "is for CPUs"),
+        (1, "train.torch.onednn=false", "Do not set train.torch.onednn"),
         (2, "train.torch.cuda_graph=true", "2 workers exchange gradients"),
         (2, OVER_MPI, "but the site has accelerators"),
         (1, "train.torch.cuda_graph=true train.precision=fp16-mixed", "inspects the gradients"),
@@ -203,6 +206,15 @@ def test_classes_that_only_the_files_tell_are_not_refused() -> None:
 def test_a_cpus_defaults_are_fp32_without_compiling() -> None:
     train = planned(CPUS, 1).train
     assert (train.precision, train.torch.compiler, train.torch.cuda_graph) == ("fp32", "none", False)
+
+
+def test_without_onednn_a_cpu_trains_in_nchw_and_in_channels_last_where_only_onednn_would_err() -> None:
+    synthetic = ("dataset=synthetic", "train.torch.onednn=false")
+    assert planned(CPUS, 1, *synthetic).train.torch.memory_format == "contiguous"
+    narrow = ("model_settings.width=8", "train.torch.memory_format=channels-last")
+    with pytest.raises(PlanError, match="oneDNN computes wrongly"):
+        planned(CPUS, 1, *narrow)
+    assert planned(CPUS, 1, *narrow, "train.torch.onednn=false").train.torch.memory_format == "channels-last"
 
 
 def test_a_cpu_trains_in_onednns_layout_where_the_model_and_the_other_choices_allow() -> None:

@@ -151,6 +151,7 @@ RULES = {
     "train.batch_norm_momentum": "the model's own",
     "train.decay_at": "every decay_epochs",
     "train.communication_group": "the workers of a node; near a square",
+    "launch.python": "the site's, else the one that runs trainmark",
     "launch.threads": "one for each core that the worker has",
     "launch.time_limit_minutes": "the site's, else the partition's",
 }

@@ -7,6 +7,7 @@ from typing import Literal
 
 import pytest
 
+from tests.conftest import ROOT
 from tests.mpirun import AS_ROOT
 from tests.planned import planned_config
 from trainmark.launch.commands import shared_environment
@@ -17,8 +18,9 @@ from trainmark.plan.mapping import Scale, map_members
 from trainmark.plan.resolve import parse_setting, resolve_config
 from trainmark.spec.config import LaunchConfig
 from trainmark.spec.errors import PlanError
+from trainmark.spec.job_record import JobRecord
 from trainmark.spec.plan import Rank
-from trainmark.spec.run_folder import Places
+from trainmark.spec.run_folder import Places, RunFolder
 from trainmark.spec.site import NodeGroup, Site, Slot
 
 # What the programs print, as recorded from Debian 12's packages and Open MPI's and Intel's manuals.
@@ -113,6 +115,20 @@ def test_cores_that_this_machine_lacks_are_refused_before_mpirun_is_started(
     plan = map_members(Scale(members=1, workers=1, system_scale=1), site, LaunchConfig())
     with pytest.raises(PlanError, match=r"The plan uses cores 4095, but this process may use only "):
         MpirunProcesses().check(planned_config(), plan, site)
+
+
+def test_mpirun_starts_ranks_in_the_python_of_the_run_with_this_trainmark(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trainmark.launch.mpi.find_mpirun", lambda: Mpirun("/usr/bin/mpirun", "open-mpi"))
+    config = planned_config(launch={"python": "/opt/envs/gcc12/bin/python", "allocator": "system", "threads": 2})
+    site = Site(name="site", groups=(NodeGroup(slots=(Slot(cores=(0, 1)),) * 2, shared_cores=True),))
+    (job,) = map_members(Scale(members=1, workers=2, system_scale=2), site, config.launch).jobs
+    script = MpirunProcesses().script(JobRecord(RunFolder(Path("/runs/RUN")), config, site, job))
+    assert script.replace(str(ROOT), "/checkout").splitlines()[-1] == (
+        "/usr/bin/mpirun --host localhost:2 --map-by slot:OVERSUBSCRIBE --bind-to none -np 2 env OMP_NUM_THREADS=2 "
+        "MKL_NUM_THREADS=2 OPENBLAS_NUM_THREADS=2 PYTHONUNBUFFERED=1 /opt/envs/gcc12/bin/python "
+        "/checkout/src/trainmark/launch/other_python.py trainmark.train.worker /runs/RUN/jobs/0000/job.json --rank mpi "
+        "--attempt 1 </dev/null"
+    )
 
 
 @pytest.mark.parametrize(

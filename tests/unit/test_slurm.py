@@ -604,5 +604,32 @@ def test_the_scripts_of_an_example_site_are_the_golden_ones(name: str) -> None:
     assert batch == (GOLDEN / name / "submission.sh").read_text()
 
 
+def test_the_script_of_a_run_in_another_python_is_the_golden_one() -> None:
+    site = read_site_file(ROOT / "docs" / "sites" / "cpu-two-socket.toml")
+    job, *_ = records(site, 8, 2, "launch.python=/opt/envs/gcc12/bin/python")
+    script = member_script(job).replace(str(ROOT), "/checkout")
+    assert script == (GOLDEN / "other-python" / "job.sh").read_text()
+
+
+def test_the_start_barrier_needs_no_engine_and_stays_with_the_sites_python() -> None:
+    site = CPU_SITE.model_copy(update={"python": "/site/python"})
+    jobs = records(site, 2, 2, "launch.python=/opt/other/python", "launch.allocation=one")
+    (batch,) = SlurmLauncher().batch_scripts(jobs).values()
+    assert "/site/python -P -m trainmark.launch.start_barrier" in batch
+    assert "/opt/other/python" not in batch  # that is in the members' own scripts
+
+
+def test_preflight_asks_the_python_of_the_run_and_compares_it_with_nothing_here() -> None:
+    python, group = "/opt/other/python", CPU_SITE.groups[0]
+    script = preflight_script(CPU_SITE, group, Path("/token"), Path("/report"), job_name="p", python=python)
+    assert f"{python} {ROOT}/src/trainmark/launch/other_python.py trainmark.launch.slurm.node_report /token" in script
+    here = {"software": node()["software"], "wall_s": 100.0, "free_bytes": 2**40}
+    without = {"trainmark": "1", "torch": "unavailable: not installed as a package", "python": "3.14.0"}
+    found = judge_node("group 1", group, node(software=without), here, "abc", python)
+    (problem,) = [finding for finding in found if finding.verdict != "good"]
+    assert problem.what == f"group 1, node n1: torch of {python}"
+    assert problem.fix == f"Install it: {python} -m pip install torch"
+
+
 def test_every_example_site_has_golden_scripts() -> None:
     assert {path.stem for path in (ROOT / "docs" / "sites").glob("*.toml")} == set(EXAMPLE_RUNS)

@@ -38,11 +38,17 @@ def preflight_before_run(config: "RunChoices", site: "Site", runs_dir: Path) -> 
 
     if config.launch.launcher != "slurm":
         raise ConfigError(f"--preflight needs --launcher slurm, but got {config.launch.launcher}. Remove --preflight.")
-    run_preflight(site, runs_dir, PATIENCE_MINUTES * 60, on_error_stream=True)
+    run_preflight(site, runs_dir, PATIENCE_MINUTES * 60, config.launch.python, on_error_stream=True)
 
 
 def run_preflight(
-    site: "Site", runs_dir: Path, patience_s: float, *, as_json: bool = False, on_error_stream: bool = False
+    site: "Site",
+    runs_dir: Path,
+    patience_s: float,
+    python: str | None = None,
+    *,
+    as_json: bool = False,
+    on_error_stream: bool = False,
 ) -> None:
     """Prints all findings; raises if one of them is a problem."""
     from dataclasses import asdict
@@ -57,7 +63,7 @@ def run_preflight(
 
     check_runs_dir(runs_dir)
     progress = progress_console()
-    findings = check_cluster(site, runs_dir, patience_s, lambda text: progress.print(text, markup=False))
+    findings = check_cluster(site, runs_dir, patience_s, lambda text: progress.print(text, markup=False), python)
     if as_json:
         print_json({"findings": [asdict(finding) for finding in findings]})
     else:

@@ -147,7 +147,7 @@ def _epochs_done(measured: Measured, member: Member) -> int:
 
 
 def _software_of_ranks(measured: Measured) -> dict[str, Any]:
-    """Returns what ranks recorded: torch version, instruction set, allocator and thread settings."""
+    """Returns what ranks recorded: their Python, packages, the engine's build, allocator and thread settings."""
     for member in measured.members:
         if started := member.one(RankStarted):
             return started.of_software()

@@ -246,8 +246,8 @@ def _different_environments(measured: Measured) -> list[str]:
     """Warns of members that ran with different software or hardware, for example after a resume elsewhere."""
     found = []
     started = [event.of_software() for member in measured.finished if (event := member.one(RankStarted))]
-    for name in ("device", "torch", "torch_isa", "environment", "allocator"):
-        seen = {str(of_rank[name]) for of_rank in started}
+    for name in ("device", "python", "numpy", "torch", "torch_git", "torch_isa", "environment", "allocator"):
+        seen = {str(of_rank[name]) for of_rank in started if name in of_rank}  # earlier versions recorded less
         if len(seen) > 1:
             found.append(f"members ran with different {name}: {' | '.join(sorted(seen))}")
     return found

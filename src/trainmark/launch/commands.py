@@ -2,12 +2,14 @@
 
 import shlex
 import sys
+from pathlib import Path
 from typing import NamedTuple
 
 from trainmark.machine.allocators import find_allocator
 from trainmark.spec.config import Allocator, LaunchConfig
 from trainmark.spec.job_record import JobRecord
 from trainmark.spec.plan import Rank
+from trainmark.spec.site import Site
 
 # By default glibc returns freed activations to the system after every step and faults them in again: up to 30 % of a
 # step on CPUs. Huge pages make the remaining faults fewer and larger.
@@ -89,8 +91,14 @@ def rank_command(
 
 
 def worker_argv(record: JobRecord) -> list[str]:
-    """Returns the command of a worker on its node: the site's container and Python, and the job record."""
-    site = record.site
+    """Returns the command of a worker on its node: container, Python and the job record."""
     job_file = str(record.folder.job_record(record.job.member))
+    return [*module_argv("trainmark.train.worker", record.site, record.config.launch.python), job_file]
+
+
+def module_argv(module: str, site: Site, python: str | None = None) -> list[str]:
+    """Returns the command that runs a module on a node, with the site's Python or with `python`, of any environment."""
+    if python is not None:
+        return [*site.container, python, str(Path(__file__).resolve().with_name("other_python.py")), module]
     # -P: nothing is imported from the working directory
-    return [*site.container, site.python or sys.executable, "-P", "-m", "trainmark.train.worker", job_file]
+    return [*site.container, site.python or sys.executable, "-P", "-m", module]

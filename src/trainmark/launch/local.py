@@ -4,6 +4,7 @@ import os
 
 from trainmark.launch.blame import explain_failure
 from trainmark.launch.commands import as_comment, rank_command
+from trainmark.launch.interpreter import check_interpreter, modules_of_rank
 from trainmark.launch.processes import ProcessCommand, ProcessLauncher
 from trainmark.launch.start_barrier import SAME_STORAGE_DELAY_S
 from trainmark.machine.accelerators import find_accelerators
@@ -16,8 +17,8 @@ from trainmark.spec.site import Site
 from trainmark.spec.units import counted, show_cores
 
 
-def check_this_machine(plan: Plan) -> None:
-    """Raises if the plan uses cores outside this process's affinity, or accelerators that do not exist."""
+def check_this_machine(config: RunConfig, plan: Plan, site: Site) -> None:
+    """Raises if the plan uses cores outside this process's affinity, missing accelerators or an unfit Python."""
     planned = {core for job in plan.first_jobs for rank in job.ranks for core in rank.cores}
     missing = planned - os.sched_getaffinity(0)
     if missing:
@@ -32,6 +33,8 @@ def check_this_machine(plan: Plan) -> None:
             f"The plan uses accelerator {', '.join(map(str, absent))}, but this machine does not have it. "
             "Correct the accelerators in the --site file."
         )
+    if config.launch.python is not None:
+        check_interpreter(config.launch.python, site, modules_of_rank(config))
 
 
 # Workers of one machine communicate over loopback; resolving the hostname can take seconds.
@@ -54,7 +57,7 @@ class LocalProcesses:
                 f"The launcher 'local' starts jobs on this machine only, but the plan uses {len(nodes)} nodes. "
                 "Describe one node with --site, or choose another --launcher."
             )
-        check_this_machine(plan)
+        check_this_machine(config, plan, site)
 
     def script(self, record: JobRecord) -> str:
         """The commands of all ranks, run concurrently."""

@@ -115,13 +115,13 @@ class MpirunProcesses:
         return find_mpirun()
 
     def check(self, config: RunConfig, plan: Plan, site: Site) -> None:
-        """Raises if mpirun is missing or refuses this user, or the plan's cores are not on this machine.
+        """Raises if mpirun is missing or refuses this user, or this machine lacks the plan's cores or Python.
 
-        Cores of other nodes are checked by the ranks.
+        Cores of other nodes are checked by the ranks, and their Python by its start.
         """
         check_root(self._mpirun, os.geteuid(), os.environ)
         if site.num_nodes == 1:
-            check_this_machine(plan)
+            check_this_machine(config, plan, site)
 
     def script(self, record: JobRecord) -> str:
         """The mpirun command."""

@@ -40,7 +40,7 @@ RECORDED_VARIABLES = (
 )
 
 
-def describe_software(engine: str = "torch") -> dict[str, Any]:
+def describe_software(engine: str = "torch") -> dict[str, str]:
     """Returns the versions of Python, operating system and packages, the engine's first."""
     return {
         "trainmark": trainmark.__version__,

@@ -259,7 +259,8 @@ def _mpi(config: RunConfig, site: Site) -> Iterator[str]:
             "train.communication=mpi reduces gradients in host memory, but the site has accelerators. "
             f"Choose {USE_ALLREDUCE}."
         )
-    if not site.python and not site.container and find_spec("mpi4py") is None:
+    is_own = not (config.launch.python or site.python or site.container)  # of others the launcher finds out
+    if is_own and find_spec("mpi4py") is None:
         yield (
             "train.communication=mpi needs mpi4py, which is not installed. Install it: pip install 'trainmark[mpi]', "
             f"or choose {USE_ALLREDUCE}."

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from trainmark.spec.listed_epochs import ListedEpochs
+from trainmark.spec.script_text import Interpreter
 
 Setting = str | int | float | bool
 
@@ -75,6 +76,7 @@ class TorchChoices(StrictSection):
     memory_format: MemoryFormat | None = Field(
         None, description="layout of images and convolution weights in memory; default: the model's fastest"
     )
+    onednn: bool = Field(True, description="CPU: use kernels of oneDNN, the vendor library; false: torch's native ones")
     cuda_graph: bool | None = Field(None, description="replay the whole step as one graph; default: where supported")
     fused_optimizer: bool = Field(True, description="one kernel updates all weights, where torch has one")
     recompute: bool = Field(False, description="activation checkpointing: recompute activations in the backward pass")
@@ -197,6 +199,9 @@ class LaunchChoices(StrictSection):
     """How the members' jobs are started."""
 
     launcher: str = Field("local", description="name from `trainmark list launchers`")
+    python: Interpreter | None = Field(
+        None, description="Python of the workers, of any environment; default: the site's, else the one that launches"
+    )
     threads: int | None = Field(None, ge=1, description="threads per worker; default: one per core")
     thread_binding: Literal["none", "close", "spread"] = Field(
         "none", description="how OpenMP places a worker's threads on its cores"

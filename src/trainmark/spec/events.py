@@ -46,7 +46,7 @@ class RankStarted(Event):
     device_uuid: str | None = None
     environment: dict[str, str] | None = None
     allocator: str | None = None  # actually loaded
-    software: dict[str, str] = {}  # of the engine: versions and choices on this device
+    software: dict[str, str] = {}  # of its Python: versions, and the engine's build and choices on this device
     torch: str | None = None  # written by earlier versions
     torch_isa: str | None = None
 

@@ -87,6 +87,13 @@ def program(text: str) -> str:
     return text
 
 
+def interpreter(text: str) -> str:
+    """Returns the text if it is a program by absolute path or by name: relative paths differ between nodes."""
+    if "/" in program(text) and not text.startswith("/"):
+        raise ValueError(f"'{text}' is a relative path; write an absolute one, or the name of a program on PATH")
+    return text
+
+
 OneLine = Annotated[str, AfterValidator(one_line)]
 NonEmptyLine = Annotated[str, AfterValidator(non_empty_line)]
 SlurmName = Annotated[str, AfterValidator(slurm_name)]
@@ -95,3 +102,4 @@ InterfaceName = Annotated[str, AfterValidator(interface_name)]
 GresName = Annotated[str, AfterValidator(gres_name)]
 NodeFolder = Annotated[str, AfterValidator(node_folder)]
 Program = Annotated[str, AfterValidator(program)]
+Interpreter = Annotated[str, AfterValidator(interpreter)]

@@ -4,12 +4,13 @@ import math
 import os
 import resource
 import socket
+import sys
 import time
 from functools import partial
 
 from trainmark.data.epochs import steps_per_epoch
 from trainmark.machine.allocators import loaded_allocator
-from trainmark.machine.software import recorded_environment
+from trainmark.machine.software import describe_software, recorded_environment
 from trainmark.machine.storage import read_when_visible
 from trainmark.machine.topology import check_affinity
 from trainmark.spec.events import ModelReady, RankStarted, RunStart, RunStop, StartWait
@@ -65,7 +66,7 @@ def train_member(context: RankContext, attempt_number: int, request: EndRequest,
 
 def _set_up(context: RankContext, engine: Engine) -> None:
     """Sets up the engine and logs host, device, affinity and software."""
-    device = engine.set_up()
+    device, versions = engine.set_up(), describe_software(context.config.train.engine)
     context.log.write(
         RankStarted(
             host=socket.gethostname(),
@@ -76,7 +77,7 @@ def _set_up(context: RankContext, engine: Engine) -> None:
             affinity=check_affinity(context.rank.cores, context.threads, device.threads),
             environment=recorded_environment(),
             allocator=loaded_allocator(),
-            software=device.software,
+            software={**versions, "python_executable": sys.executable, **device.software},
         )
     )
 

@@ -72,12 +72,12 @@ MIN_FREE_BYTES = 2**30
 
 
 def judge_node(
-    label: str, group: NodeGroup, node: dict[str, Any], here: dict[str, Any], token: str
+    label: str, group: NodeGroup, node: dict[str, Any], here: dict[str, Any], token: str, python: str | None = None
 ) -> Iterator[Finding]:
-    """Yields the findings on a node's report; `here` describes the submitting machine."""
+    """Yields the findings on a node's report; `here` describes the submitting machine, `python` the workers' own."""
     place = f"{label}, node {node['host']}"
     yield _shared(place, node, token)
-    yield from _software(place, node, here)
+    yield from _software(place, node, here) if python is None else _other_software(place, node, python)
     yield _clock(place, node, here)
     yield _cores(place, group, node)
     yield _slots(place, group, node)
@@ -129,6 +129,16 @@ def _software(place: str, node: dict[str, Any], here: dict[str, Any]) -> Iterato
         else:
             fix = "Correct setup, container or python in the site file, so that both use the same environment."
             yield Finding(f"{place}: {name}", "problem", f"{there} there, {local} here", fix)
+
+
+def _other_software(place: str, node: dict[str, Any], python: str) -> Iterator[Finding]:
+    """Yields what launch.python has on a node, which may differ from what is installed here."""
+    for name in SAME_SOFTWARE:
+        what, there = f"{place}: {name} of {python}", str(node["software"][name])
+        if not there.startswith("unavailable"):
+            yield Finding(what, "good", there)
+        else:
+            yield Finding(what, "problem", there, f"Install it: {python} -m pip install {name}")
 
 
 def _clock(place: str, node: dict[str, Any], here: dict[str, Any]) -> Finding:

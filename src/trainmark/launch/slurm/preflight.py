@@ -3,14 +3,13 @@
 import secrets
 import shlex
 import shutil
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from trainmark.launch.blame import message_lines
-from trainmark.launch.commands import as_comment
+from trainmark.launch.commands import as_comment, module_argv
 from trainmark.launch.slurm.node_report import judge_count, judge_missing_report, judge_node, judge_setup
 from trainmark.launch.slurm.queue import final_state, reach_slurm, read_queue, submit
 from trainmark.launch.slurm.request import JobShape, header_lines
@@ -29,8 +28,13 @@ POLL_S = 0.5
 VISIBLE_WITHIN_S = 10.0  # until the report of a job that has ended is visible here
 
 
-def preflight(site: Site, runs_dir: Path, patience_s: float, say: Callable[[str], None]) -> list[Finding]:
-    """Returns the findings of a small job per group; jobs that do not start in time, and on Ctrl-C, are cancelled."""
+def preflight(
+    site: Site, runs_dir: Path, patience_s: float, say: Callable[[str], None], python: str | None = None
+) -> list[Finding]:
+    """Returns the findings of a small job per group; jobs that do not start in time, and on Ctrl-C, are cancelled.
+
+    `python` is the interpreter of the workers, if a run sets one.
+    """
     reach_slurm()
     folder = runs_dir.resolve() / f".preflight-{secrets.token_hex(4)}"
     folder.mkdir(parents=True)
@@ -39,7 +43,7 @@ def preflight(site: Site, runs_dir: Path, patience_s: float, say: Callable[[str]
             return [
                 found
                 for number, group in enumerate(site.groups)
-                for found in _group(site, group, folder, number, patience_s, say)
+                for found in _group(site, group, folder, number, patience_s, say, python)
             ]
     except InterruptedRunError as stopped:
         raise _without_jobs(_job_name(folder), stopped) from None
@@ -63,14 +67,20 @@ def _job_name(folder: Path) -> str:
 
 
 def _group(
-    site: Site, group: NodeGroup, folder: Path, number: int, patience_s: float, say: Callable[[str], None]
+    site: Site,
+    group: NodeGroup,
+    folder: Path,
+    number: int,
+    patience_s: float,
+    say: Callable[[str], None],
+    python: str | None,
 ) -> Iterator[Finding]:
     label = f"group {number + 1}" + (f" ({group.partition})" if group.partition else "")
     yield judge_count(label, group, _nodes_of(group))
     token, report = folder / f"token-{number}", folder / f"report-{number}.json"
     write_text(token, secrets.token_hex(8))
     script = folder / f"job-{number}.sh"
-    write_text(script, preflight_script(site, group, token, report, job_name=_job_name(folder)))
+    write_text(script, preflight_script(site, group, token, report, job_name=_job_name(folder), python=python))
     try:
         job_id = submit(folder / f"out-{number}", script)
     except SlurmRefusedError as error:
@@ -95,7 +105,7 @@ def _group(
         "wall_s": report.stat().st_mtime,
         "free_bytes": shutil.disk_usage(folder).free,
     }
-    yield from judge_node(label, group, answer, here, token.read_text())
+    yield from judge_node(label, group, answer, here, token.read_text(), python)
 
 
 def _nodes_of(group: NodeGroup) -> set[str]:
@@ -122,11 +132,12 @@ def _wait(report: Path, job_id: str, job_name: str, patience_s: float) -> dict[s
     return None
 
 
-def preflight_script(site: Site, group: NodeGroup, token: Path, report: Path, *, job_name: str) -> str:
+def preflight_script(
+    site: Site, group: NodeGroup, token: Path, report: Path, *, job_name: str, python: str | None = None
+) -> str:
     """Returns the script of a job with one task on one node of the group, with the cores of one slot."""
     shape = JobShape(1, 1, 1, len(group.slots[0].cores), has_whole_nodes=False, has_accelerators=False)
-    words = [*site.container, site.python or sys.executable, "-P", "-m", "trainmark.launch.slurm.node_report"]
-    words += [str(token), str(report)]
+    words = [*module_argv("trainmark.launch.slurm.node_report", site, python), str(token), str(report)]
     words += ["--local-storage", group.local_storage] if group.local_storage else []
     bind = "cores" if site.slurm.binding == "slurm" else "none"
     start = [

@@ -1,9 +1,8 @@
 """Batch scripts: job.sh of each member, and the scripts that are submitted for several members."""
 
 import shlex
-import sys
 
-from trainmark.launch.commands import as_comment
+from trainmark.launch.commands import as_comment, module_argv
 from trainmark.launch.slurm.request import JobShape, header_lines, memory_of_ranks, shape_of_all, shape_of_member
 from trainmark.launch.slurm.start import WAIT_FOR_START, setup_lines, start_lines
 from trainmark.launch.slurm.submission import Submission, Task
@@ -127,8 +126,7 @@ def _header(record: JobRecord, shape: JobShape, submission: Submission | None = 
 
 def _start_barrier(records: list[JobRecord], attempts: dict[int, int]) -> str:
     site, folder = records[0].site, records[0].folder
-    python = [*site.container, site.python or sys.executable]
-    words = [*python, "-P", "-m", "trainmark.launch.start_barrier", str(folder.path)]
+    words = [*module_argv("trainmark.launch.start_barrier", site), str(folder.path)]
     return shlex.join([*words, *(f"{each.job.member}:{attempts[each.job.member]}" for each in records)])
 
 

@@ -24,7 +24,7 @@ from trainmark.spec.run_folder import AttemptFolder
 from trainmark.spec.seeds import RandomStream, generator_for
 from trainmark.train.engine import RankContext
 from trainmark.train.torch.activations import offloading, recompute_layers
-from trainmark.train.torch.compilation import image_memory_format
+from trainmark.train.torch.compilation import image_memory_format, uses_onednn
 from trainmark.train.torch.process_group import replica_group
 from trainmark.train.torch.protocols import Arithmetic, Communicator, Parallelism, Parts, WorkerGroup
 from trainmark.train.torch.tasks import Task
@@ -73,7 +73,7 @@ def build_model(config: RunConfig, arithmetic: Arithmetic, device: torch.device)
     if config.train.batch_norm_momentum is not None:
         set_batch_norm_momentum(model, config.train.batch_norm_momentum)
     model = arithmetic.convert(model.to(device).to(memory_format=image_memory_format(config.train)))  # type: ignore[call-overload]
-    if device.type == "cpu" and config.train.torch.memory_format == "channels-last":
+    if device.type == "cpu" and config.train.torch.onednn and config.train.torch.memory_format == "channels-last":
         reject_narrow_convolutions(model)
     if config.train.torch.recompute:
         recompute_layers(model)
@@ -126,6 +126,7 @@ def chosen_options(context: RankContext, state: TrainingState, *, is_synthetic: 
         replicas=layout_of(train, workers).replicas,
         stages=layout_of(train, workers).stages,
         global_batch=global_batch(train, workers),
+        further={"onednn": uses_onednn()} if context.rank.accelerator is None else {},
     )
 
 

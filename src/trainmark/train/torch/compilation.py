@@ -28,6 +28,11 @@ def image_memory_format(settings: TrainConfig) -> torch.memory_format:
     return torch.channels_last if settings.torch.memory_format == "channels-last" else torch.contiguous_format
 
 
+def uses_onednn() -> bool:
+    """Whether torch has oneDNN, and it is enabled."""
+    return bool(torch._C._has_mkldnn) and bool(torch.backends.mkldnn.enabled)
+
+
 class BlockedLayout(nn.Module):
     """The model in oneDNN's blocked layout, converted on the way in and out."""
 

@@ -29,6 +29,7 @@ from trainmark.train.shared_store import Store
 from trainmark.train.torch.batches import Batches, DatasetBatches, ResidentBatches, StreamedBatches, SyntheticBatches
 from trainmark.train.torch.build import TrainingState, build_state, chosen_options
 from trainmark.train.torch.compilation import image_memory_format
+from trainmark.train.torch.installation import describe_torch
 from trainmark.train.torch.process_group import barrier, gather_rows, join_group, leave_group, why_bytes_uncounted
 from trainmark.train.torch.protocols import WorkerGroup
 from trainmark.train.torch.step import Step, set_rate, set_weight_decay, step_of
@@ -60,6 +61,7 @@ class TorchEngine:
         """Sets threads, seed and device."""
         torch.set_num_threads(self._context.threads)
         torch.manual_seed(weights_seed(self._context.config.seed, self._context.member))
+        torch.backends.mkldnn.enabled = self._context.config.train.torch.onednn  # type: ignore[assignment]
         if self._on_gpu:
             torch.backends.cudnn.benchmark = True
         torch.ones(2**20).add_(1)  # starts all threads before their affinity is checked
@@ -67,7 +69,7 @@ class TorchEngine:
             name=torch.cuda.get_device_name() if self._on_gpu else "cpu",
             uuid=f"GPU-{torch.cuda.get_device_properties().uuid}" if self._on_gpu else None,
             threads=torch.get_num_threads(),
-            software={"torch": str(torch.__version__), "torch_isa": torch.backends.cpu.get_cpu_capability()},
+            software=describe_torch(),
         )
 
     def join(self) -> Store | None:

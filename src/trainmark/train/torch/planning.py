@@ -58,6 +58,8 @@ def default_layout(choices: RunChoices, train: TrainChoices, site: Site) -> Memo
     """Channels last; on CPUs oneDNN's blocked layout for models that support it, NCHW where channels-last is unsafe."""
     if site.has_accelerators:
         return "channels-last"
+    if not train.torch.onednn:
+        return "contiguous"  # native convolutions unfold images, which is faster in NCHW
     if find_card(choices.model).blocked_layout and not any(differing(train, ONEDNN_REQUIRES)):
         return "onednn"
     return "contiguous" if find_card(choices.model).narrow_channels(choices.model_settings) else "channels-last"
@@ -90,6 +92,7 @@ def refusals(config: RunConfig, workers: int, site: Site) -> Iterator[str]:
     yield from _arithmetic(config.train)
     yield from _powersgd(config.train)
     yield from _memory(config.train, site)
+    yield from _without_onednn(config.train, site)
     yield from _unsafe_layout(config, site)
     yield from _speed(config, workers, site)
 
@@ -150,9 +153,27 @@ def _memory(train: TrainConfig, site: Site) -> Iterator[str]:
         )
 
 
+def _without_onednn(train: TrainConfig, site: Site) -> Iterator[str]:
+    if train.torch.onednn:
+        return
+    if site.has_accelerators:
+        yield "oneDNN is a library for CPUs, but the site has accelerators. Do not set train.torch.onednn."
+    if train.torch.memory_format == "onednn":
+        yield (
+            "The oneDNN layout needs oneDNN, but train.torch.onednn is false. "
+            "Choose --set train.torch.memory_format=contiguous, or --set train.torch.onednn=true."
+        )
+    if train.precision == "int8":
+        yield (
+            "int8 products on CPUs need oneDNN, but train.torch.onednn is false. "
+            "Choose --set train.precision=fp32, or --set train.torch.onednn=true."
+        )
+
+
 def _unsafe_layout(config: RunConfig, site: Site) -> Iterator[str]:
     narrow = find_card(config.model).narrow_channels(config.model_settings)
-    if narrow and config.train.torch.memory_format == "channels-last" and not site.has_accelerators:
+    uses_onednn = config.train.torch.onednn and not site.has_accelerators
+    if narrow and config.train.torch.memory_format == "channels-last" and uses_onednn:
         yield (
             f"{config.model} has a strided 1×1 convolution of {counted(narrow, 'channel')}, whose gradient oneDNN "
             f"computes wrongly in channels-last below {BLOCK_CHANNELS}. Choose --set "
