@@ -10,11 +10,12 @@ from trainmark.collect.reading import read_measured
 from trainmark.collect.warnings import find_warnings
 from trainmark.machine.claims import has_live_claim
 from trainmark.spec.config import RunConfig
-from trainmark.spec.events import DataReady, EngineReady, EpochStop, ModelReady, RankStarted
+from trainmark.spec.events import DataReady, EngineReady, EpochStop, RankStarted
 from trainmark.spec.files import read_record
 from trainmark.spec.layout import global_batch, layout_of, samples_per_replica
 from trainmark.spec.member_state import FINAL_STATES, RunActivity
 from trainmark.spec.metrics import metric_rows
+from trainmark.spec.model_events import ModelReady
 from trainmark.spec.registries import METRICS, QUALITIES
 from trainmark.spec.result import MemberResult, Metric, Result
 from trainmark.spec.run_folder import RunFolder

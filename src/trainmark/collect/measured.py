@@ -20,14 +20,13 @@ from trainmark.spec.events import (
     EpochStop,
     Evaluation,
     Event,
-    ModelReady,
     Resumed,
-    SampleFlops,
     Steps,
 )
 from trainmark.spec.files import one_line
 from trainmark.spec.machine_events import Usage, UsageStart
 from trainmark.spec.member_state import FINAL_STATES
+from trainmark.spec.model_events import ModelReady, SampleFlops
 from trainmark.spec.plan import Job, Plan
 from trainmark.spec.registries import DATASETS
 from trainmark.spec.status import MemberState

@@ -11,7 +11,6 @@ from trainmark.spec.events import (
     EpochStart,
     EpochStop,
     Event,
-    ModelReady,
     RankStarted,
     RunStart,
     RunStop,
@@ -20,6 +19,7 @@ from trainmark.spec.events import (
 from trainmark.spec.files import one_line, read_record
 from trainmark.spec.machine_events import Memory, Usage, UsageStart
 from trainmark.spec.member_state import STILL_WRITING, RunActivity, member_status
+from trainmark.spec.model_events import ModelReady
 from trainmark.spec.plan import Job, Plan
 from trainmark.spec.run_folder import AttemptFolder, RunFolder
 from trainmark.spec.status import MemberState

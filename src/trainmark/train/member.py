@@ -12,12 +12,14 @@ from trainmark.machine.allocators import loaded_allocator
 from trainmark.machine.software import recorded_environment
 from trainmark.machine.storage import read_when_visible
 from trainmark.machine.topology import check_affinity
-from trainmark.spec.events import ModelReady, RankStarted, RunStart, RunStop, StartWait
+from trainmark.spec.events import RankStarted, RunStart, RunStop, StartWait
 from trainmark.spec.files import write_json, write_text
 from trainmark.spec.machine_events import Memory
+from trainmark.spec.model_events import ModelReady
 from trainmark.spec.run_folder import AttemptFolder
 from trainmark.train.ceiling import max_wait_s_of, measure_after, measure_before
 from trainmark.train.checkpoints import Checkpoints, agree_on_checkpoints, find_checkpoints, resume_from_newest
+from trainmark.train.end_of_training import EndOfTraining
 from trainmark.train.end_request import EndRequest
 from trainmark.train.engine import Data, Engine, RankContext, load_engine
 from trainmark.train.evaluation import write_predictions
@@ -48,7 +50,8 @@ def train_member(context: RankContext, attempt_number: int, request: EndRequest,
     engine.barrier()
     began_s = time.monotonic()
     log.write(RunStart(epoch=position.epoch))
-    quality = train(context, engine, data, Checkpoints(context, store, request), position)
+    end = EndOfTraining(context, store, steps, engine.clock.wait)
+    quality = train(context, engine, data, Checkpoints(context, store, request), position, end)
     log.write(RunStop(quality=quality))
     training_s = time.monotonic() - began_s
     write_predictions(context, engine, data, attempt.predictions)

@@ -8,8 +8,8 @@ import numpy as np
 
 from trainmark.collect.measured import NO_MEMBER, Measured, Member
 from trainmark.collect.statistics import Samples, product_interval, rate_interval
-from trainmark.spec.events import SampleFlops
 from trainmark.spec.metrics import Column, Figure, MetricRow, plain_note
+from trainmark.spec.model_events import SampleFlops
 from trainmark.spec.result import Metric
 from trainmark.spec.units import show_value, with_prefix
 
