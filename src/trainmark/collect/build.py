@@ -141,10 +141,11 @@ def _member_result(measured: Measured, member: Member, names: list[str]) -> Memb
     )
 
 
-def _epochs_done(measured: Measured, member: Member) -> int:
-    if not member.is_whole:  # by its completion record it trained all of them
-        return measured.config.train.epochs
-    return max((event.epoch + 1 for event in member.all_of(EpochStop)), default=0)
+def _epochs_done(measured: Measured, member: Member) -> int | float:
+    done = max((event.epochs_done for event in member.all_of(EpochStop)), default=0.0)
+    if not member.is_whole:  # what its completion record says; those of earlier versions are of whole trainings
+        done = member.final_epochs or measured.config.train.epochs
+    return int(done) if done == int(done) else round(done, 3)
 
 
 def _software_of_ranks(measured: Measured) -> dict[str, Any]:

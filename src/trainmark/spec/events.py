@@ -242,6 +242,7 @@ class RunStop(Event):
 
     kind: Literal["run_stop"] = "run_stop"
     quality: FiniteFloat | None = None
+    step: int | None = None  # the number of steps trained, also by earlier attempts; not in earlier versions
 
 
 class Failed(Event):

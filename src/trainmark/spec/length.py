@@ -23,6 +23,6 @@ def total_epochs(train: TrainChoices, steps_per_epoch: int) -> int | None:
 
 def length_setting(train: TrainChoices) -> str:
     """Returns the setting that determines the length: `train.epochs`, `train.steps` or `train.minutes`."""
-    return (
-        "train.steps" if train.steps is not None else "train.minutes" if train.minutes is not None else "train.epochs"
-    )
+    if train.steps is not None:
+        return "train.steps"
+    return "train.epochs" if train.minutes is None else "train.minutes"

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from pydantic import FiniteFloat
+from pydantic import Field, FiniteFloat
 
 from trainmark.spec.events import Event, Part
 
@@ -11,7 +11,7 @@ class OperatorFlops(Part):
     """FLOPs of a detector's proposal, total and by operator."""
 
     training: FiniteFloat
-    operators: dict[str, FiniteFloat] = {}
+    operators: dict[str, FiniteFloat] = Field(default_factory=dict)
     forward: FiniteFloat | None = None
 
 

@@ -191,8 +191,9 @@ def resume_from_newest(
         flags = all_gather(store, rank, context.workers, f"{FOUND}/{number}", is_damaged)
         if not any(flags):
             position = _load(state, engine, saved, steps_per_epoch)
-            where = {"epoch": position.epoch, "step": position.step, "trained_s": position.trained_s}
-            context.log.write(Resumed(checkpoint=name, **where))
+            context.log.write(
+                Resumed(checkpoint=name, epoch=position.epoch, step=position.step, trained_s=position.trained_s)
+            )
             return position
         del state  # frees memory before the next one is read
         ranks = [rank for rank, flag in enumerate(flags) if flag]

@@ -32,8 +32,8 @@ class Training(NamedTuple):
 
 def train(
     context: RankContext, engine: Engine, data: Data, checkpoints: Checkpoints, position: Position, end: EndOfTraining
-) -> float | None:
-    """Trains from `position` to the end; returns the quality of the last evaluation on rank 0."""
+) -> tuple[float | None, Position]:
+    """Trains from `position` to the end; returns rank 0's quality of the last evaluation, and the position then."""
     recorder = StepRecorder(context.log, engine.clock, Traffic(engine.why_bytes_uncounted()), position.trained_s)
     training = Training(context, engine, data, checkpoints, end, recorder)
     quality, is_over = None, False
@@ -48,7 +48,7 @@ def train(
         if not is_over and checkpoints.are_due_after_epoch(position):
             checkpoints.save(engine, position)
         engine.barrier()
-    return quality
+    return quality, position
 
 
 def _train_epoch(training: Training, position: Position) -> Position:

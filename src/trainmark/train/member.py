@@ -51,15 +51,15 @@ def train_member(context: RankContext, attempt_number: int, request: EndRequest,
     began_s = time.monotonic()
     log.write(RunStart(epoch=position.epoch))
     end = EndOfTraining(context, store, steps, engine.clock.wait)
-    quality = train(context, engine, data, Checkpoints(context, store, request), position, end)
-    log.write(RunStop(quality=quality))
+    quality, position = train(context, engine, data, Checkpoints(context, store, request), position, end)
+    log.write(RunStop(quality=quality, step=position.step))
     training_s = time.monotonic() - began_s
     write_predictions(context, engine, data, attempt.predictions)
     _record_memory(context, engine)
     stop_sampling()
     engine.barrier()
     if rank.rank == 0:
-        _record_completion(context, attempt_number, quality)
+        _record_completion(context, attempt_number, quality, position.step / steps)
     # A member without neighbours had none when it measured before training.
     has_neighbours = waits_for_start or context.config.launch.allocation == "one"
     measure_after(context, engine, store, max_wait_s_of(record, training_s) if has_neighbours else None)
@@ -115,11 +115,12 @@ def _record_memory(context: RankContext, engine: Engine) -> None:
     context.log.write(Memory(resident_bytes=resident, device_bytes=engine.peak_device_bytes()))
 
 
-def _record_completion(context: RankContext, attempt_number: int, quality: float | None) -> None:
+def _record_completion(context: RankContext, attempt_number: int, quality: float | None, epochs: float) -> None:
     done = {
         "member": context.member,
         "attempt": attempt_number,
         "quality": quality,
+        "epochs": epochs,
         "predictions": context.attempt.predictions.exists(),  # none with synthetic data
     }
     write_json(context.attempt.done, done)
