@@ -138,6 +138,8 @@ RULES = {
     "train.epsilon": "the optimizer's own",
     "train.stages": "all workers of a member",
     "train.communication_group": "the workers of a node; near a square",
+    "train.steps": "as many as the epochs have",
+    "train.minutes": "as long as the epochs last",
     "launch.threads": "one for each core that the worker has",
     "launch.time_limit_minutes": "the site's, else the partition's",
 }
