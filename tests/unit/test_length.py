@@ -23,10 +23,14 @@ from trainmark.spec.plan import Job, Plan, Rank
 from trainmark.spec.registries import METRICS
 from trainmark.spec.run_folder import RunFolder
 from trainmark.spec.status import StoredSpeed
+from trainmark.train import step_recorder
 from trainmark.train.checkpoints import Position
 from trainmark.train.end_of_training import EndOfTraining
-from trainmark.train.engine import RankContext
+from trainmark.train.engine import HostClock, RankContext
+from trainmark.train.event_log import EventLog
 from trainmark.train.loop import _progress, _rates
+from trainmark.train.step_recorder import StepRecorder
+from trainmark.train.traffic import Traffic
 
 
 class OneStore:
@@ -85,6 +89,34 @@ def test_time_ends_training_at_its_first_step_beyond_the_limit_but_never_before_
     assert [end.has_come(step, lambda step=step: 10.0 * step) for step in (1, 2, 3)] == [False, False, True]  # type: ignore[misc]
     late = EndOfTraining(context_of(minutes=0.5), None, 4)
     assert [late.has_come(step, lambda: 31.0) for step in (1, 2, 3)] == [False, False, True]
+
+
+class SlowDevice(HostClock):
+    """A device that takes 10 s per step and has finished the first two of those submitted."""
+
+    def num_finished(self, stamps: list[int]) -> int:
+        return min(2, len(stamps))
+
+    def seconds_between(self, start: int, end: int) -> float:
+        return 10.0
+
+
+def test_steps_that_wait_on_the_device_count_with_the_time_they_will_take(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(step_recorder, "SECONDS_BETWEEN_BLOCKS", 0.0)
+    recorder = StepRecorder(EventLog(tmp_path / "events"), SlowDevice(), Traffic("none"), trained_s=100.0)
+    recorder.start_epoch(0, 0)
+    recorder.add(0, 1.0, 0.1)
+    assert 100 <= recorder.trained_s() < 110  # nothing waits
+    monkeypatch.setattr(step_recorder, "SECONDS_BETWEEN_BLOCKS", 1e9)
+    for _ in range(4):
+        recorder.add(0, 1.0, 0.1)
+    monkeypatch.setattr(step_recorder, "SECONDS_BETWEEN_BLOCKS", 0.0)
+    recorder.add(0, 1.0, 0.1)  # five submitted, two finished: three wait
+    assert 130 <= recorder.trained_s() < 140
+    recorder.stop_epoch()
+    assert 100 <= recorder.trained_s() < 110
 
 
 @pytest.mark.parametrize("ahead", [0, 1])

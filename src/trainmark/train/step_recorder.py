@@ -35,11 +35,12 @@ class StepRecorder:
         self._epoch_ns = 0
         self._trained_ns = round(1e9 * trained_s)  # in earlier attempts and epochs
         self._is_running = False
+        self._lag_s = 0.0  # at least how long the device will take for the steps submitted to it
 
     def trained_s(self) -> float:
-        """The time of training so far: all epochs, also of earlier attempts, without what was excluded."""
+        """The time of all epochs, also of earlier attempts, at the end of the steps so far; excludes pauses."""
         running_ns = time.perf_counter_ns() - self._began_ns if self._is_running else 0
-        return (self._trained_ns + running_ns) / 1e9
+        return (self._trained_ns + running_ns) / 1e9 + self._lag_s
 
     def start_epoch(self, epoch: int, step: int) -> None:
         """Starts the clock of the epoch's first step."""
@@ -69,6 +70,7 @@ class StepRecorder:
         self._is_running = False
         self._traffic.stop()
         self._write_block(len(self._steps))
+        self._lag_s = 0.0
 
     def add(self, wait_ns: int, loss: Loss, rate: float) -> None:
         """Records a step that ended now, after waiting `wait_ns` for its batch, at this learning rate."""
@@ -106,11 +108,13 @@ class StepRecorder:
         losses = self._clock.read(list(pending_losses))
         starts = [self._last_end, *ends[:-1]]
         self._last_end = ends[-1]
+        step_s = [round(self._clock.seconds_between(a, b), 9) for a, b in zip(starts, ends, strict=True)]
+        self._lag_s = len(self._steps) * min(step_s)  # the least: others may have compiled
         self._log.write(
             Steps(
                 epoch=self._epoch,
                 first_step=self._first_step,
-                step_s=[round(self._clock.seconds_between(a, b), 9) for a, b in zip(starts, ends, strict=True)],
+                step_s=step_s,
                 wait_s=[wait / 1e9 for wait in waits],
                 loss=[loss if math.isfinite(loss) else None for loss in losses],
                 learning_rate=list(rates),
