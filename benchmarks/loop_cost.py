@@ -29,6 +29,7 @@ from trainmark.spec.events import EpochFacts
 from trainmark.spec.job_record import JobRecord
 from trainmark.spec.run_folder import Places
 from trainmark.train.checkpoints import Checkpoints, Position
+from trainmark.train.end_of_training import EndOfTraining
 from trainmark.train.end_request import EndRequest
 from trainmark.train.engine import Data, Engine, HostClock, RankContext
 from trainmark.train.event_log import EventLog
@@ -74,8 +75,9 @@ def measure(steps: int) -> float:
         context = RankContext(record, record.job.ranks[0], attempt, EventLog(attempt.rank_events(0)))
         counts = np.ones(steps * BATCH, np.uint8)
         data = Data(counts, (3, 32, 32), Synthetic((3, 32, 32), 10, 1), None)
+        end = EndOfTraining(context, None, steps)
         began_s = time.perf_counter()
-        train(context, cast(Engine, NoEngine()), data, Checkpoints(context, None, EndRequest()), Position())
+        train(context, cast(Engine, NoEngine()), data, Checkpoints(context, None, EndRequest()), Position(), end)
         return (time.perf_counter() - began_s) / steps * 1e6
 
 

@@ -64,7 +64,9 @@ class Small(TorchEngine):
         ranks = tuple(range(self.workers))
         record = SimpleNamespace(
             folder=run,
-            config=SimpleNamespace(launch=LaunchConfig(**launch), train=SimpleNamespace(epochs=100)),
+            config=SimpleNamespace(
+                launch=LaunchConfig(**launch), train=SimpleNamespace(epochs=100, steps=None, minutes=None)
+            ),
             job=SimpleNamespace(ranks=ranks, member=0),
         )
         return RankContext(cast(Any, record), cast(Any, SimpleNamespace(rank=self.rank)), run.attempt(0, attempt), log)
@@ -125,6 +127,7 @@ def test_a_checkpoint_holds_the_checksums_of_its_files(tmp_path: Path) -> None:
     assert json.loads(newest.complete.read_text()) == {
         "member": 0,
         "step": 1,
+        "trained_s": 0.0,
         "blake2b": [read_checksum(newest.rank(0))],
     }
 

@@ -87,6 +87,9 @@ REFUSED_ON_CPUS = [
     (1, "train.torch.compiler=torchscript train.precision=fp16", "what fp16 does", "compiler=none"),
     (2, "train.torch.compiler=torchscript train.batch_norm=synchronised", "what synchronised does", "compiler=none"),
     (2, "train.communication=parameter-server train.momentum_correction=on", "as published", "=as-published"),
+    (1, "train.steps=5 train.minutes=1", "train.steps=5 and train.minutes=1 both", "Remove one of them"),
+    (2, "train.minutes=1 train.communication=parameter-server", "a common step", "communication=allreduce"),
+    (1, "dataset=synthetic train.stop_at_target=true", "needs a quality", "stop_at_target=false"),
     (1, "launch.stage=local", "has no local_storage for node1", "launch.stage=none"),
     (
         1,

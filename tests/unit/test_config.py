@@ -152,6 +152,8 @@ RULES = {
     "train.decay_at": "every decay_epochs",
     "train.communication_group": "the workers of a node; near a square",
     "launch.python": "the site's, else the one that runs trainmark",
+    "train.steps": "as many as the epochs have",
+    "train.minutes": "as long as the epochs last",
     "launch.threads": "one for each core that the worker has",
     "launch.time_limit_minutes": "the site's, else the partition's",
 }

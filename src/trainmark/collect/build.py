@@ -10,11 +10,12 @@ from trainmark.collect.reading import read_measured
 from trainmark.collect.warnings import find_warnings
 from trainmark.machine.claims import has_live_claim
 from trainmark.spec.config import RunConfig
-from trainmark.spec.events import DataReady, EngineReady, EpochStop, ModelReady, RankStarted
+from trainmark.spec.events import DataReady, EngineReady, EpochStop, RankStarted
 from trainmark.spec.files import read_record
 from trainmark.spec.layout import global_batch, layout_of, samples_per_replica
 from trainmark.spec.member_state import FINAL_STATES, RunActivity
 from trainmark.spec.metrics import metric_rows
+from trainmark.spec.model_events import ModelReady
 from trainmark.spec.registries import METRICS, QUALITIES
 from trainmark.spec.result import MemberResult, Metric, Result
 from trainmark.spec.run_folder import RunFolder
@@ -140,10 +141,11 @@ def _member_result(measured: Measured, member: Member, names: list[str]) -> Memb
     )
 
 
-def _epochs_done(measured: Measured, member: Member) -> int:
-    if not member.is_whole:  # by its completion record it trained all of them
-        return measured.config.train.epochs
-    return max((event.epoch + 1 for event in member.all_of(EpochStop)), default=0)
+def _epochs_done(measured: Measured, member: Member) -> int | float:
+    done = max((event.epochs_done for event in member.all_of(EpochStop)), default=0.0)
+    if not member.is_whole:  # what its completion record says; those of earlier versions are of whole trainings
+        done = member.final_epochs or measured.config.train.epochs
+    return int(done) if done == int(done) else round(done, 3)
 
 
 def _software_of_ranks(measured: Measured) -> dict[str, Any]:

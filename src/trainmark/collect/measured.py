@@ -20,14 +20,13 @@ from trainmark.spec.events import (
     EpochStop,
     Evaluation,
     Event,
-    ModelReady,
     Resumed,
-    SampleFlops,
     Steps,
 )
 from trainmark.spec.files import one_line
 from trainmark.spec.machine_events import Usage, UsageStart
 from trainmark.spec.member_state import FINAL_STATES
+from trainmark.spec.model_events import ModelReady, SampleFlops
 from trainmark.spec.plan import Job, Plan
 from trainmark.spec.registries import DATASETS
 from trainmark.spec.status import MemberState
@@ -75,13 +74,26 @@ class NodeUsage(NamedTuple):
 
 
 class Epoch(NamedTuple):
-    """One epoch of a member: start, duration, and samples over all workers."""
+    """One epoch of a member, or the part that was trained: start, duration, and samples over all workers."""
 
     epoch: int
     start_s: float
     epoch_s: float
     samples: int
     harness_s: float
+    share: float = 1.0  # of the epoch's steps; less if training ended or was resumed within it
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all of its steps were trained."""
+        return self.share == 1.0
+
+
+def _epoch(start: EpochStart, stop: EpochStop) -> Epoch:
+    share = 1.0
+    if stop.steps_per_epoch and start.step is not None:
+        share = (stop.next_step - start.step) / stop.steps_per_epoch
+    return Epoch(stop.epoch, start.wall_s, stop.epoch_s, stop.samples, stop.harness_s, share)
 
 
 @dataclass(frozen=True)
@@ -99,6 +111,7 @@ class Member:
     problems: tuple[str, ...] = ()  # with its files
     is_whole: bool = True  # False: finished, but some of its events are missing
     final_quality: float | None = None  # from its completion record
+    final_epochs: float | None = None  # from its completion record
     predictions_file: str = "predictions.npz"
 
     def all_of(self, kind: type[E], rank: int = 0) -> list[E]:
@@ -125,13 +138,9 @@ class Member:
 
     @cached_property
     def epochs(self) -> list[Epoch]:
-        """Epochs that the newest attempt completed."""
-        starts = {event.epoch: event.wall_s for event in self.all_of(EpochStart)}
-        return [
-            Epoch(stop.epoch, starts[stop.epoch], stop.epoch_s, stop.samples, stop.harness_s)
-            for stop in self.all_of(EpochStop)
-            if stop.epoch in starts
-        ]
+        """Epochs that the newest attempt ended, whole or in part."""
+        starts = {event.epoch: event for event in self.all_of(EpochStart)}
+        return [_epoch(starts[stop.epoch], stop) for stop in self.all_of(EpochStop) if stop.epoch in starts]
 
     def training_spans(self, rank: int) -> list[tuple[float, float]]:
         """Returns the times a rank spent in epochs, by its wall clock."""

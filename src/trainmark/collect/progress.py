@@ -16,6 +16,7 @@ from trainmark.spec.events import (
     Event,
     Failed,
     RankStarted,
+    Resumed,
     RunStart,
     RunStop,
     StagingStart,
@@ -24,6 +25,7 @@ from trainmark.spec.events import (
     Steps,
 )
 from trainmark.spec.layout import global_batch
+from trainmark.spec.length import length_setting, total_epochs, total_steps
 from trainmark.spec.machine_events import Ceiling, CeilingStart
 from trainmark.spec.member_state import RunActivity, member_status, recorded_status
 from trainmark.spec.plan import Job, Plan
@@ -55,8 +57,13 @@ class ProgressReader:
         self._config = config
         self._jobs = plan.jobs
         self._offsets: dict[tuple[int, int], int] = {}
-        self._draws: dict[int, int] = {}
-        self._members = {job.member: MemberProgress(job.member, epochs=config.train.epochs) for job in plan.jobs}
+        self._steps_per_epoch: dict[int, int] = {}
+        self._members = {job.member: MemberProgress(job.member, epochs=self._epochs()) for job in plan.jobs}
+
+    def _epochs(self) -> int | None:
+        """The epochs of a training, if its settings tell."""
+        train = self._config.train
+        return train.epochs if length_setting(train) == "train.epochs" else None
 
     def read(self) -> list[MemberProgress]:
         """Returns the current progress of every member."""
@@ -81,16 +88,20 @@ class ProgressReader:
                 now, phase=f"loading {self._config.train.engine.partition(':')[0]}"
             )  # rank 0 creates its event file first
         for event in events:
-            now = replace(now, phase=PHASES.get(type(event), now.phase), **self._changes(event, job))
+            now = replace(now, phase=PHASES.get(type(event), now.phase), **self._changes(event, job, now.trained_s))
         ended = recorded_status(self._folder, job.member, number)
         if ended is None:
             return now
         return replace(now, state=ended.state, phase="", seconds_left=None if ended.is_missing else 0.0)
 
-    def _changes(self, event: Event, job: Job) -> dict[str, Any]:
+    def _changes(self, event: Event, job: Job, trained_s: float) -> dict[str, Any]:
         match event:
             case DataReady(draws=draws):
-                self._draws[job.member] = draws
+                per_epoch = max(1, draws // global_batch(self._config.train, len(job.ranks)))
+                self._steps_per_epoch[job.member] = per_epoch
+                return {"epochs": total_epochs(self._config.train, per_epoch)}
+            case Resumed(trained_s=before_s):
+                return {"trained_s": before_s}
             case StagingStart():
                 return {"state": "staging"}
             case StagingStop():
@@ -98,7 +109,7 @@ class ProgressReader:
             case RunStart(epoch=epoch):
                 return {"state": "training", "epoch": epoch}
             case Steps():
-                return self._after_steps(event, job)
+                return self._after_steps(event, job, trained_s)
             case EpochStop(epoch=epoch):
                 return {"epoch": epoch + 1}
             case Evaluation(quality=quality):
@@ -109,7 +120,7 @@ class ProgressReader:
                 return {"state": "failed"}
         return {}
 
-    def _after_steps(self, event: Steps, job: Job) -> dict[str, Any]:
+    def _after_steps(self, event: Steps, job: Job, trained_s: float) -> dict[str, Any]:
         train = self._config.train
         # The median, since a step of the first block includes compilation.
         steps, step_s = len(event.step_s), float(np.median(event.step_s)) if event.step_s else 0.0
@@ -117,14 +128,22 @@ class ProgressReader:
             return {}
         batch = global_batch(train, len(job.ranks))
         step = event.first_step + steps
-        draws = self._draws.get(job.member)
-        left = None if draws is None else max(0, train.epochs * (draws // batch) - step)
+        trained_s += sum(event.step_s)
         return {
             "step": step,
             "loss": next(reversed(event.loss), None),
             "samples_per_s": batch / step_s,
-            "seconds_left": None if left is None else left * step_s,
+            "seconds_left": self._seconds_left(job.member, step, step_s, trained_s),
+            "trained_s": trained_s,
         }
+
+    def _seconds_left(self, member: int, step: int, step_s: float, trained_s: float) -> float | None:
+        """The time to the end of training at the latest; None if unknown."""
+        train, per_epoch = self._config.train, self._steps_per_epoch.get(member)
+        if train.minutes is not None:
+            return max(0.0, 60 * train.minutes - trained_s)
+        total = None if per_epoch is None else total_steps(train, per_epoch)
+        return None if total is None else max(0, total - step) * step_s
 
 
 def read_progress(folder: RunFolder, queue: Mapping[int, QueueState] | None) -> list[MemberProgress]:

@@ -1,8 +1,12 @@
 """Warnings on speed metrics: warm-up in short runs, training above the ceiling, and load by other processes."""
 
+import math
+from typing import Any
+
 from trainmark.collect.measured import Measured
 from trainmark.collect.metrics.ceiling import REPORT, read_measurements
 from trainmark.collect.metrics.flops import NEGLIGIBLE
+from trainmark.spec.length import length_setting
 from trainmark.spec.result import Metric
 from trainmark.spec.units import show_duration
 
@@ -14,7 +18,7 @@ def name_members(numbers: list[str]) -> str:
     return f"member{'s' * (len(numbers) > 1)} {', '.join(numbers)}"
 
 
-def warm_up_in_flops(metrics: dict[str, Metric]) -> list[str]:
+def warm_up_in_flops(measured: Measured, metrics: dict[str, Metric]) -> list[str]:
     """Warns if warm-up affects FLOPS of a short run."""
     found = metrics["flops_steady"].detail
     if found is None or abs(1 - found["whole_training_share"]) <= NEGLIGIBLE:
@@ -23,14 +27,28 @@ def warm_up_in_flops(metrics: dict[str, Metric]) -> list[str]:
     if share > 1:
         return [f"FLOPS over the whole training are {share - 1:.0%} above steady state: steps became slower"]
     text = f"FLOPS over the whole training are {1 - share:.0%} below steady state"
-    epochs = found["epochs_until_negligible"]
-    if epochs is None:
+    if found["epochs_until_negligible"] is None:
         return [f"{text}: {show_duration(found['between_steps_s'])} of each epoch are spent between steps"]
-    lasts_s = found["warmup_s"] + epochs * (found["epoch_s"] + found["between_steps_s"])
+    lasts_s, setting = _longer(measured, found)
     return [
         f"{text}: warm-up took {show_duration(found['warmup_s'])} of {show_duration(found['training_s'])}. They agree "
-        f"within {NEGLIGIBLE:.0%} after about {show_duration(lasts_s)} of training: --set train.epochs={epochs}"
+        f"within {NEGLIGIBLE:.0%} after about {show_duration(lasts_s)} of training: --set {setting}"
     ]
+
+
+def _longer(measured: Measured, found: dict[str, Any]) -> tuple[float, str]:
+    """Returns how long to train until warm-up is negligible, and the setting for it."""
+    name = length_setting(measured.config.train)
+    epochs: float = found["epochs_until_negligible"]
+    if name != "train.epochs":
+        epochs = found["steps_until_negligible"] / found["steps_per_epoch"]
+    lasts_s = found["warmup_s"] + epochs * (found["epoch_s"] + found["between_steps_s"])
+    values = {
+        "train.epochs": f"{epochs:g}",
+        "train.steps": str(found["steps_until_negligible"]),
+        "train.minutes": f"{math.ceil(lasts_s / 6) / 10:g}",
+    }
+    return lasts_s, f"{name}={values[name]}"
 
 
 def above_ceiling(metrics: dict[str, Metric]) -> list[str]:

@@ -16,6 +16,7 @@ from trainmark.collect.statistics import FEWEST_STEPS
 from trainmark.machine.instructions import ISA_BELOW_AMX
 from trainmark.spec.events import CheckpointDamaged, DataReady, RankStarted, Resumed
 from trainmark.spec.files import one_line
+from trainmark.spec.length import length_setting
 from trainmark.spec.model_card import BLOCK_CHANNELS
 from trainmark.spec.plan import advise_on_idle
 from trainmark.spec.result import Metric
@@ -44,7 +45,7 @@ def find_warnings(
         "fingerprints of the data": lambda: _fingerprints(measured),
         "the members' places": lambda: _different_environments(measured),
         "staging": lambda: _not_staged(measured, metrics),
-        "warm-up": lambda: warm_up_in_flops(metrics),
+        "warm-up": lambda: warm_up_in_flops(measured, metrics),
         "the ceiling": lambda: above_ceiling(metrics),
         "load during the ceiling": lambda: disturbed_ceiling(measured),
         "other processes": lambda: others_on_cores(metrics),
@@ -123,11 +124,17 @@ def _torn_events(measured: Measured) -> list[str]:
 def _restarted(measured: Measured) -> list[str]:
     return [
         f"member {member.job.member} was restarted from a checkpoint: its figures cover only epochs "
-        f"{member.epochs[0].epoch + 1} to {member.epochs[-1].epoch + 1} of {measured.config.train.epochs}, which "
+        f"{member.epochs[0].epoch + 1} to {member.epochs[-1].epoch + 1}{_of_all(measured)}, which "
         f"attempt {member.attempts} trained"
         for member in _whole(measured)
         if member.was_restarted
     ]
+
+
+def _of_all(measured: Measured) -> str:
+    """` of 6`: the epochs of a whole training, if its length is in epochs."""
+    train = measured.config.train
+    return f" of {train.epochs}" if length_setting(train) == "train.epochs" else ""
 
 
 def _damaged_checkpoints(measured: Measured) -> list[str]:
@@ -175,16 +182,17 @@ def _no_steady_state(measured: Measured) -> list[str]:
     unsettled = [member for member in _whole(measured) if not member.steady.settled]
     short = [str(member.job.member) for member in unsettled if len(member.step_s) < FEWEST_STEPS]
     drifting = [str(member.job.member) for member in unsettled if len(member.step_s) >= FEWEST_STEPS]
+    longer = f"Train longer (--set {length_setting(measured.config.train)}=…)"
     found = []
     if short:
         found.append(
             f"{name_members(short)} made fewer than {FEWEST_STEPS} steps, too few to separate warm-up from steady "
-            "state. Train longer (--set train.epochs=…)."
+            f"state. {longer}."
         )
     if drifting:
         found.append(
             f"step times of {name_members(drifting)} never settled; throughput is a mean over a drifting run. "
-            "Train longer (--set train.epochs=…) or on a quieter machine."
+            f"{longer} or on a quieter machine."
         )
     return found
 

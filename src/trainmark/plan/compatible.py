@@ -10,7 +10,7 @@ from trainmark.spec.config import RunConfig, Section, TrainConfig
 from trainmark.spec.engine_offer import OPTIONAL_SETTINGS, EngineOffer, differing, find_engine
 from trainmark.spec.errors import PlanError
 from trainmark.spec.layout import SPLITTING
-from trainmark.spec.registries import ENGINES, MODELS
+from trainmark.spec.registries import DATASETS, ENGINES, MODELS
 from trainmark.spec.site import Site
 from trainmark.workloads.find import find_card, find_size
 
@@ -34,6 +34,7 @@ def check_compatible(config: RunConfig, workers: int, site: Site) -> None:
         *_mpi(config, site),
         *_wire(train),
         *_optimizer(train),
+        *_length(config, workers),
         *offer.refusals(config, workers, site),
         *image_refusals(config),
     ):
@@ -232,6 +233,25 @@ def _optimizer(train: TrainConfig) -> Iterator[str]:
         yield (
             f"train.nesterov is for sgd with momentum, but the optimizer is {train.optimizer} with momentum "
             f"{train.momentum:g}. Choose --set train.nesterov=false, or sgd with a momentum above 0."
+        )
+
+
+def _length(config: RunConfig, workers: int) -> Iterator[str]:
+    train = config.train
+    if train.steps is not None and train.minutes is not None:
+        yield (
+            f"train.steps={train.steps} and train.minutes={train.minutes:g} both set the length of training. "
+            "Remove one of them."
+        )
+    if train.minutes is not None and train.communication == "parameter-server" and workers > 1:
+        yield (
+            "train.minutes needs workers that end at a common step, but with a parameter server they are any number of "
+            f"steps apart. Choose train.steps or train.epochs instead, or {USE_ALLREDUCE}."
+        )
+    if train.stop_at_target and getattr(DATASETS.load(config.dataset), "is_synthetic", False):
+        yield (
+            f"train.stop_at_target needs a quality, but the dataset {config.dataset} has none. "
+            "Choose --set train.stop_at_target=false, or another dataset."
         )
 
 

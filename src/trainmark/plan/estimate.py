@@ -8,6 +8,7 @@ import psutil
 from trainmark.machine.topology import instruction_sets
 from trainmark.spec.config import RunConfig
 from trainmark.spec.layout import SPLITTING, global_batch
+from trainmark.spec.length import MIN_STEPS_OF_MINUTES, total_steps
 from trainmark.spec.plan import Plan
 from trainmark.spec.registries import DATASETS
 from trainmark.spec.site import Site
@@ -48,14 +49,25 @@ def estimate_run(config: RunConfig, plan: Plan, site: Site, facts: DataFacts, st
     available = psutil.virtual_memory().available if is_here else None
     if cost is None:
         basis = f"the cost of {config.model} with these settings and data is not tabulated"
-        return Estimate(None, None, basis, plan.workers_at_a_time, available)
+        return _of_unknown_speed(config, plan, None, basis, available)
     worker_bytes = _worker_bytes(config, facts, cost)
     if site.has_accelerators or not is_here:
         what = "accelerators is not tabulated" if site.has_accelerators else "the site's nodes is not known here"
-        return Estimate(None, worker_bytes, f"the speed of {what}", plan.workers_at_a_time, None)
+        return _of_unknown_speed(config, plan, worker_bytes, f"the speed of {what}", None)
     speed = measured_speed(stored) if stored else assumed_speed(instruction_sets())
     seconds = _seconds(config, plan, facts, cost, speed)
     return Estimate(seconds, worker_bytes, speed.basis, plan.workers_at_a_time, available)
+
+
+def _of_unknown_speed(
+    config: RunConfig, plan: Plan, worker_bytes: Range | None, basis: str, available: int | None
+) -> Estimate:
+    """Returns the estimate of a run whose speed is unknown: its time is known if its training is set in minutes."""
+    if config.train.minutes is None:
+        return Estimate(None, worker_bytes, basis, plan.workers_at_a_time, available)
+    least, most = (plan.waves * (start_s + 60 * config.train.minutes) for start_s in START_S)
+    basis = f"without evaluations: {basis}"
+    return Estimate((least, most), worker_bytes, basis, plan.workers_at_a_time, available)
 
 
 def assumed_speed(known_instructions: list[str]) -> Speed:
@@ -80,18 +92,26 @@ def _percent(shares: Range) -> str:
 
 
 def _seconds(config: RunConfig, plan: Plan, facts: DataFacts, cost: Cost, speed: Speed) -> Range:
+    cores = sum(len(rank.cores) for rank in plan.jobs[0].ranks)
+    rates = [cores * speed.ceiling_flops * share / (cost.gflop * 1e9) for share in speed.shares]  # samples per second
+    least, most = sorted(_member_seconds(config, plan, facts, rate) for rate in rates)
+    return plan.waves * (START_S[0] + least), plan.waves * (START_S[1] + most)
+
+
+def _member_seconds(config: RunConfig, plan: Plan, facts: DataFacts, samples_per_s: float) -> float:
+    """The time of a member's training and predictions at this speed."""
     train, num_train = config.train, facts.num_train or 0
     batch = global_batch(train, plan.workers_per_member)
-    trained = max(1, num_train // batch) * batch * train.epochs
-    # A forward pass is a third of a training pass.
-    evaluations = -(-train.epochs // config.evaluate.every_epochs)
+    per_epoch = max(1, num_train // batch)
+    total = total_steps(train, per_epoch)
+    if total is None:
+        total = max(MIN_STEPS_OF_MINUTES, round(60 * (train.minutes or 0.0) * samples_per_s / batch))
+    evaluations = math.ceil(total / per_epoch / config.evaluate.every_epochs)
     predicted = (facts.num_eval or 0) * (evaluations + 1)
     if config.evaluate.out_of_bag and config.ensemble.bootstrap != "none" and facts.num_eval:
         predicted += round(OUT_OF_BAG * num_train)
-    flop = cost.gflop * 1e9 * (trained + predicted / 3)
-    cores = sum(len(rank.cores) for rank in plan.jobs[0].ranks)
-    least, most = (flop / (cores * speed.ceiling_flops * share) for share in reversed(speed.shares))
-    return plan.waves * (START_S[0] + least), plan.waves * (START_S[1] + most)
+    # A forward pass is a third of a training pass.
+    return (total * batch + predicted / 3) / samples_per_s
 
 
 def _worker_bytes(config: RunConfig, facts: DataFacts, cost: Cost) -> Range:

@@ -7,6 +7,7 @@ from trainmark.data.facts import declared_facts
 from trainmark.plan.explain import Source, source_of
 from trainmark.spec.config import RunChoices
 from trainmark.spec.errors import ConfigError
+from trainmark.spec.length import length_setting
 from trainmark.spec.model_card import ModelCard
 from trainmark.spec.registries import DATASETS, MODELS, QUALITIES, TASKS
 from trainmark.spec.registry import did_you_mean
@@ -57,10 +58,11 @@ def check_task(config: RunChoices, size: WorkloadSize) -> None:
             )
     if size.real_data and config.dataset == size.dataset and "path" not in config.data:
         few = STEPS_FOR_SPEED * config.train.batch_size
+        once = " --set train.epochs=1" if length_setting(config.train) == "train.epochs" else ""
         raise ConfigError(
             f"{config.workload} in size {config.size} trains on real data, but data.path is not set. Choose "
             f"--set data.path=DIR (docs/workloads/{config.workload}.md says how to get them), --size tiny, or, to "
-            f"measure speed alone, --set dataset=synthetic --set data.num_train={few} --set train.epochs=1."
+            f"measure speed alone, --set dataset=synthetic --set data.num_train={few}{once}."
         )
 
 

@@ -11,8 +11,8 @@ from trainmark.report.plots import RankEvents, figure_or_reason, plots_of
 from trainmark.report.result_table import interval_of, note_of, scale_of, state_of, training_of
 from trainmark.report.utilisation import TITLE, NodeSeries, utilisation_plot
 from trainmark.spec.event_files import first_of
-from trainmark.spec.events import ModelReady
 from trainmark.spec.metrics import metric_rows, plain_note
+from trainmark.spec.model_events import ModelReady
 from trainmark.spec.plan import describe_slots, plan_figures
 from trainmark.spec.result import MemberResult, Metric, Result
 from trainmark.spec.units import show_value, with_prefix

@@ -6,6 +6,7 @@ from rich.table import Table
 
 from trainmark.spec.config import RunConfig
 from trainmark.spec.layout import global_batch
+from trainmark.spec.length import length_setting
 from trainmark.spec.plan import Plan, describe_scale, describe_slots
 from trainmark.spec.status import STEPS_FOR_SPEED, Estimate, Range
 from trainmark.spec.units import counted, show_bytes, show_cores
@@ -65,8 +66,10 @@ def _smaller(config: RunConfig, plan: Plan) -> str:
     """Returns settings that train just enough steps to measure speed."""
     few = STEPS_FOR_SPEED * global_batch(config.train, plan.workers_per_member)
     data = " --set dataset=synthetic" if "path" in config.data else ""
-    settings = f"--members {plan.lanes} --set train.epochs=1{data} --set data.num_train={few}"
-    return f"To measure speed only, {STEPS_FOR_SPEED} steps suffice: {settings}."
+    length = "epochs=1" if length_setting(config.train) == "train.epochs" else f"steps={STEPS_FOR_SPEED}"
+    settings = f"--members {plan.lanes} --set train.{length}{data} --set data.num_train={few}"
+    without = "" if config.train.minutes is None else ", without train.minutes"
+    return f"To measure speed only, {STEPS_FOR_SPEED} steps suffice: {settings}{without}."
 
 
 def _does_not_fit(estimate: Estimate) -> str | None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from trainmark.report.drawing import Curve, Figure, Plot, Reference, thin
-from trainmark.spec.events import Evaluation, Event, Steps
+from trainmark.spec.events import EpochStop, Evaluation, Event, Steps
 from trainmark.spec.result import Result
 from trainmark.spec.units import counted, show_value
 
@@ -90,7 +90,9 @@ def _quality(result: Result, events: RankEvents) -> Figure:
     target, curves = result.config.evaluate.target_quality, dict[int, Curve]()
     for member, of_rank in events.items():
         found = [event for event in of_rank if isinstance(event, Evaluation)]
-        curves |= _curve(member, [event.epoch + 1 for event in found], [event.quality for event in found])
+        trained = {event.epoch: event.epochs_done for event in of_rank if isinstance(event, EpochStop)}
+        epochs = [trained.get(event.epoch, event.epoch + 1) for event in found]
+        curves |= _curve(member, epochs, [event.quality for event in found])
     caption = f"Quality on the held-out samples after each evaluated epoch; best {_most(curves):.4g}." if curves else ""
     if target is not None:
         caption += f" Dashed: target quality {target:g}."

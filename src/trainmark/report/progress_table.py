@@ -22,12 +22,12 @@ def progress_table(members: list[MemberProgress], most_rows: int = MAX_ROWS) -> 
         shown = [member for member in members if member.state not in ("waiting", "finished")][:most_rows]
         table.title = count_states(members)
     for member in shown:
-        done = member.epochs if member.state == "finished" else member.epoch
+        done = (member.epoch or member.epochs or 0) if member.state == "finished" else member.epoch
         table.add_row(
             str(member.member),
             member.phase or member.state,
-            *([] if is_queued else [ProgressBar(total=member.epochs, completed=done, width=10)]),
-            f"{done}/{member.epochs}",
+            *([] if is_queued else [_bar(member, done)]),
+            f"{done}{_of_epochs(member)}",
             "" if member.loss is None else f"{member.loss:.3f}",
             "" if member.quality is None else f"{member.quality:.4f}",
             "" if member.samples_per_s is None else show_rate(member.samples_per_s),
@@ -35,6 +35,20 @@ def progress_table(members: list[MemberProgress], most_rows: int = MAX_ROWS) -> 
             *(_queued(member) if is_queued else ()),
         )
     return table
+
+
+def _bar(member: MemberProgress, done: int) -> ProgressBar:
+    """Returns the epochs done, or of a training of minutes the time."""
+    if member.epochs is not None:
+        return ProgressBar(total=member.epochs, completed=done, width=10)
+    left_s = 0.0 if member.state == "finished" else member.seconds_left
+    is_known = left_s is not None and member.trained_s + left_s > 0
+    total = member.trained_s + (left_s or 0.0) if is_known else 1.0
+    return ProgressBar(total=total, completed=member.trained_s, width=10)
+
+
+def _of_epochs(member: MemberProgress) -> str:
+    return "" if member.epochs is None else f"/{member.epochs}"
 
 
 def show_rate(samples_per_s: float) -> str:
@@ -72,7 +86,8 @@ def progress_line(members: list[MemberProgress]) -> str:
     training = [member for member in members if member.state == "training" and not member.phase][:4]
     parts = [count_states(members)]
     for member in training:
-        text = f"member {member.member} epoch {min(member.epoch + 1, member.epochs)}/{member.epochs}"
+        epoch = min(member.epoch + 1, member.epochs or member.epoch + 1)
+        text = f"member {member.member} epoch {epoch}{_of_epochs(member)}"
         if member.loss is not None and member.samples_per_s is not None and member.seconds_left is not None:
             text += f" loss {member.loss:.3f} {show_rate(member.samples_per_s)} samples/s, "
             text += f"{show_duration(member.seconds_left)} left"

@@ -112,6 +112,11 @@ class TrainChoices(StrictSection):
 
     engine: str = Field("torch", description="name from `trainmark list engines`; the framework that trains")
     epochs: int = Field(ge=1, description="passes over the member's bootstrap sample")
+    steps: int | None = Field(None, ge=1, description="train this many steps, whatever `epochs` says")
+    minutes: float | None = Field(
+        None, gt=0, description="train for this time, whatever `epochs` says; without evaluations and checkpoints"
+    )
+    stop_at_target: bool = Field(False, description="end at the first evaluation that reaches evaluate.target_quality")
     batch_size: int = Field(ge=1, description="samples per forward and backward pass of a worker")
     accumulation: int = Field(1, ge=1, description="gradient accumulation: passes per optimizer step")
     augmentation: Literal["none", "flip-shift", "crop", "crop-colour"] = Field(

@@ -9,7 +9,7 @@ from typing import Annotated, Any, NamedTuple, TypeVar
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from trainmark.spec import events, machine_events
+from trainmark.spec import events, machine_events, model_events
 from trainmark.spec.events import Event
 
 E = TypeVar("E", bound=Event)
@@ -28,7 +28,7 @@ KINDS: dict[str, type[Event]] = {
         events.StagingStart,
         events.StagingStop,
         events.DataReady,
-        events.ModelReady,
+        model_events.ModelReady,
         events.EngineReady,
         events.StartWait,
         machine_events.CeilingStart,

@@ -1,4 +1,4 @@
-"""Events: what each rank measured, one declared type per kind; ceilings and usage are in machine_events."""
+"""Events: what each rank measured, one declared type per kind; see also model_events and machine_events."""
 
 from typing import Any, ClassVar, Literal, TypedDict
 
@@ -89,54 +89,6 @@ class DataReady(Event):
     kept: str | None = None  # where training reads its samples from
 
 
-class OperatorFlops(Part):
-    """FLOPs of a detector's proposal, total and by operator."""
-
-    training: FiniteFloat
-    operators: dict[str, FiniteFloat] = {}
-    forward: FiniteFloat | None = None
-
-
-class SampleFlops(OperatorFlops):
-    """FLOPs of one sample in one convention."""
-
-    training_plain_3x: FiniteFloat | None = None
-    operators_forward: dict[str, FiniteFloat] | None = None
-    rule: str | None = None
-    per_proposal: OperatorFlops | None = None
-
-    def training_with(self, proposals: float) -> float:
-        """Returns the training FLOPs of a sample with this many proposals (no cost in models without any)."""
-        return self.training + (proposals * self.per_proposal.training if self.per_proposal else 0.0)
-
-
-class LayerCost(Part):
-    """Cost of one layer per sample."""
-
-    layer: str
-    kind: str
-    output_shape: list[int]
-    parameters: int
-    forward: FiniteFloat
-    training: FiniteFloat
-    activation_bytes: int
-    arithmetic_intensity: FiniteFloat
-
-
-class ModelReady(Event):
-    """The model is built: parameters, FLOPs by operator and convention."""
-
-    kind: Literal["model_ready"] = "model_ready"
-    model: str
-    conventions: dict[str, SampleFlops]
-    input_shape: list[int] | None = None
-    parameters: int | None = None
-    activation_bytes: int | None = None
-    moved_bytes: dict[str, int] | None = None
-    arithmetic_intensity: FiniteFloat | None = None
-    layers: list[LayerCost] | None = None
-
-
 class EngineReady(Event):
     """Active options of the training engine, and the arithmetic actually used."""
 
@@ -190,6 +142,7 @@ class Resumed(Event):
     checkpoint: str
     epoch: int | None = None
     step: int | None = None
+    trained_s: FiniteFloat = 0.0  # by earlier attempts, up to the checkpoint
 
 
 class RunStart(Event):
@@ -220,12 +173,13 @@ class Steps(Event):
 
 
 class EpochStop(Event):
-    """An epoch ended: samples, time, harness overhead, and figures of the parallel mode."""
+    """An epoch ended, or training within it: samples, time, harness overhead, and figures of the parallel mode."""
 
     kind: Literal["epoch_stop"] = "epoch_stop"
     epoch: int
     next_step: int
     samples: int  # of all workers
+    steps_per_epoch: int | None = None  # of a whole one; None in events of earlier versions
     epoch_s: FiniteFloat
     harness_s: FiniteFloat
     sent_bytes: int | None = None
@@ -241,6 +195,11 @@ class EpochStop(Event):
     staleness: list[int] = []
     images_seen: int | None = None
     proposals_seen: int | None = None
+
+    @property
+    def epochs_done(self) -> float:
+        """Epochs trained so far, also by earlier attempts; not a whole number if the last one was cut short."""
+        return self.next_step / self.steps_per_epoch if self.steps_per_epoch else float(self.epoch + 1)
 
 
 class EpochFacts(TypedDict, total=False):
@@ -283,6 +242,7 @@ class RunStop(Event):
 
     kind: Literal["run_stop"] = "run_stop"
     quality: FiniteFloat | None = None
+    step: int | None = None  # the number of steps trained, also by earlier attempts; not in earlier versions
 
 
 class Failed(Event):

@@ -44,7 +44,7 @@ class MemberResult(Section):
     attempts: int
     seed: int
     quality: float | None = None
-    epochs_done: int = 0
+    epochs_done: int | float = 0  # no whole number if the last one was cut short
     restarted: bool = False
     exit: dict[str, Any] | None = None
     reason: str | None = None

@@ -53,12 +53,13 @@ class MemberProgress:
     phase: str = ""  # of the start-up, until the first step
     attempt: int = 0
     epoch: int = 0
-    epochs: int = 0
+    epochs: int | None = None  # of the whole training; None if not known
     step: int = 0
     loss: float | None = None
     samples_per_s: float | None = None
     quality: float | None = None
     seconds_left: float | None = None
+    trained_s: float = 0.0
     job: "QueueState | None" = None  # if there is a scheduler
 
 

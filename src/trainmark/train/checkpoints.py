@@ -15,6 +15,7 @@ from trainmark.machine.storage import read_when_visible, refresh_nfs_cache
 from trainmark.spec.errors import TrainmarkError
 from trainmark.spec.events import Checkpoint, CheckpointDamaged, Resumed
 from trainmark.spec.files import write_atomically, write_json
+from trainmark.spec.length import total_steps
 from trainmark.spec.run_folder import AttemptFolder, CheckpointFolder, RunFolder
 from trainmark.train.end_request import EndedEarlyError, EndRequest
 from trainmark.train.engine import Engine, IncompatibleStateError, RankContext, UnreadableStateError
@@ -26,11 +27,12 @@ FOUND = "trainmark/checkpoints"
 
 
 class Position(NamedTuple):
-    """The next step: its number, its epoch, and its number within the epoch."""
+    """The next step: its number, its epoch, its number within the epoch, and the time trained before it."""
 
     step: int = 0
     epoch: int = 0
     step_of_epoch: int = 0
+    trained_s: float = 0.0
 
 
 class Saved(NamedTuple):
@@ -38,6 +40,7 @@ class Saved(NamedTuple):
 
     folder: CheckpointFolder
     checksums: tuple[str, ...] | None
+    trained_s: float = 0.0  # before it
 
 
 class DamagedError(Exception):
@@ -75,7 +78,8 @@ class Checkpoints:
         checksums = all_gather(self._store, rank, context.workers, f"trainmark/checkpoint/{position.step}", checksum)
         if rank == 0:
             # From here on, resume uses this checkpoint.
-            write_json(folder.complete, {"member": context.member, "step": position.step, CHECKSUM: checksums})
+            record = {"member": context.member, "step": position.step, "trained_s": position.trained_s}
+            write_json(folder.complete, {**record, CHECKSUM: checksums})
             context.log.write(Checkpoint(epoch=position.epoch, step=position.step))
             remove_old_checkpoints(context.attempt, context.config.launch.keep_checkpoints)
         engine.barrier()
@@ -139,30 +143,35 @@ def find_checkpoints(folder: RunFolder, member: int, attempt: int) -> list[Saved
     for earlier in range(attempt - 1, 0, -1):
         refresh_nfs_cache(folder.attempt(member, earlier).path)
         complete = [each for each in folder.attempt(member, earlier).checkpoints() if each.complete.exists()]
-        found += [Saved(each, _checksums_of(each, member)) for each in reversed(complete)]
+        found += [_read_mark(each, member) for each in reversed(complete)]
     return found
 
 
-def _checksums_of(checkpoint: CheckpointFolder, member: int) -> tuple[str, ...] | None:
+def _read_mark(checkpoint: CheckpointFolder, member: int) -> Saved:
+    """Reads the mark of completion; fields may be missing in one of an earlier version."""
     try:
         text = checkpoint.complete.read_text()
         if not text and checkpoint.rank(0).suffix == ".pt":
-            return None
+            return Saved(checkpoint, None)
         record = json.loads(text)
         is_own = (record.get("member", member), record.get("step", checkpoint.step)) == (member, checkpoint.step)
-        return tuple(map(str, record[CHECKSUM])) if is_own else ()
+        checksums = tuple(map(str, record[CHECKSUM])) if is_own else ()
+        return Saved(checkpoint, checksums, float(record.get("trained_s", 0.0)))
     except (OSError, ValueError, LookupError, TypeError):
-        return ()  # damaged: with no checksum to match, every file counts as damaged
+        return Saved(checkpoint, ())  # damaged: with no checksum to match, every file counts as damaged
 
 
 def agree_on_checkpoints(find: Callable[[], list[Saved]], rank: int, store: Store | None) -> list[Saved]:
     """Broadcasts what rank 0 finds: on shared storage, nodes may see different states."""
     found = broadcast(
-        store, rank, FOUND, lambda: json.dumps([[str(each.folder.path), each.checksums] for each in find()])
+        store,
+        rank,
+        FOUND,
+        lambda: json.dumps([[str(each.folder.path), each.checksums, each.trained_s] for each in find()]),
     )
     return [
-        Saved(CheckpointFolder(Path(path)), None if checksums is None else tuple(checksums))
-        for path, checksums in json.loads(found)
+        Saved(CheckpointFolder(Path(path)), None if checksums is None else tuple(checksums), trained_s)
+        for path, checksums, trained_s in json.loads(found)
     ]
 
 
@@ -176,13 +185,15 @@ def resume_from_newest(
     rank = context.rank.rank
     for number, saved in enumerate(checkpoints):
         name = context.record.folder.name_of(saved.folder.path)
-        state, damage = _try_to_read(saved, rank, engine, context.config.train.epochs * steps_per_epoch)
+        state, damage = _try_to_read(saved, rank, engine, total_steps(context.config.train, steps_per_epoch))
         engine.barrier()  # as in `save`
         is_damaged = "" if damage is None else "damaged"
         flags = all_gather(store, rank, context.workers, f"{FOUND}/{number}", is_damaged)
         if not any(flags):
-            position = _load(state, engine, saved.folder, steps_per_epoch)
-            context.log.write(Resumed(checkpoint=name, epoch=position.epoch, step=position.step))
+            position = _load(state, engine, saved, steps_per_epoch)
+            context.log.write(
+                Resumed(checkpoint=name, epoch=position.epoch, step=position.step, trained_s=position.trained_s)
+            )
             return position
         del state  # frees memory before the next one is read
         ranks = [rank for rank, flag in enumerate(flags) if flag]
@@ -192,10 +203,10 @@ def resume_from_newest(
     return Position()
 
 
-def _try_to_read(saved: Saved, rank: int, engine: Engine, total_steps: int) -> tuple[Any, str | None]:
-    """Returns this rank's part of a checkpoint, or why it is damaged."""
+def _try_to_read(saved: Saved, rank: int, engine: Engine, total: int | None) -> tuple[Any, str | None]:
+    """Returns this rank's part of a checkpoint, or why it is damaged; `total`: steps of the training, if known."""
     try:
-        if saved.folder.step >= total_steps:
+        if total is not None and saved.folder.step >= total:
             raise DamagedError(f"{saved.folder.path} is named after a step beyond the end of training")
         return _read_state(saved, rank, engine), None
     except DamagedError as error:
@@ -224,12 +235,12 @@ def _read_state(saved: Saved, rank: int, engine: Engine) -> Any:
         raise DamagedError(f"{path} cannot be loaded: {error}") from error
 
 
-def _load(state: Any, engine: Engine, folder: CheckpointFolder, steps_per_epoch: int) -> Position:
+def _load(state: Any, engine: Engine, saved: Saved, steps_per_epoch: int) -> Position:
     try:
         engine.load(state)
     except IncompatibleStateError as error:
-        raise _incompatible(folder, error) from error
-    return Position(folder.step, *divmod(folder.step, steps_per_epoch))
+        raise _incompatible(saved.folder, error) from error
+    return Position(saved.folder.step, *divmod(saved.folder.step, steps_per_epoch), saved.trained_s)
 
 
 def _incompatible(folder: CheckpointFolder, error: Exception) -> TrainmarkError:

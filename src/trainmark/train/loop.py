@@ -1,67 +1,90 @@
 """The training loop: epochs of steps, each timed; evaluation and checkpoints in between, outside the timing."""
 
 import time
+from collections.abc import Iterator
+from typing import NamedTuple
 
 from trainmark.data.epochs import Indices, Views, epoch_order, epoch_views, replica_batches, unchanged
 from trainmark.spec.layout import global_batch, layout_of
+from trainmark.spec.length import scheduled_steps
 from trainmark.spec.registries import SCHEDULES
 from trainmark.train.checkpoints import Checkpoints, Position
-from trainmark.train.engine import Data, Engine, RankContext
+from trainmark.train.end_of_training import EndOfTraining
+from trainmark.train.engine import Batch, Data, Engine, RankContext
 from trainmark.train.evaluation import evaluate
 from trainmark.train.learning_rate import Progress, is_collapsed, learning_rate, weight_decay_factor
 from trainmark.train.step_recorder import StepRecorder
 from trainmark.train.traffic import Traffic
 
+Rate = tuple[float, float]  # learning rate, factor on the weight decay
+
+
+class Training(NamedTuple):
+    """What every epoch of a member works with."""
+
+    context: RankContext
+    engine: Engine
+    data: Data
+    checkpoints: Checkpoints
+    end: EndOfTraining
+    recorder: StepRecorder
+
 
 def train(
-    context: RankContext, engine: Engine, data: Data, checkpoints: Checkpoints, position: Position
-) -> float | None:
-    """Trains from `position` to the end; returns the quality of the last evaluation on rank 0."""
-    config = context.config
-    recorder = StepRecorder(context.log, engine.clock, Traffic(engine.why_bytes_uncounted()))
-    quality = None
-    while position.epoch < config.train.epochs:
+    context: RankContext, engine: Engine, data: Data, checkpoints: Checkpoints, position: Position, end: EndOfTraining
+) -> tuple[float | None, Position]:
+    """Trains from `position` to the end; returns rank 0's quality of the last evaluation, and the position then."""
+    recorder = StepRecorder(context.log, engine.clock, Traffic(engine.why_bytes_uncounted()), position.trained_s)
+    training = Training(context, engine, data, checkpoints, end, recorder)
+    quality, is_over = None, False
+    while not is_over:
         epoch = position.epoch
-        position = _train_epoch(context, engine, data, recorder, checkpoints, position)
-        is_last = position.epoch == config.train.epochs
-        if data.evaluation is not None and (is_last or position.epoch % config.evaluate.every_epochs == 0):
+        position = _train_epoch(training, position)
+        is_over = end.has_come(position.step, recorder.trained_s)
+        if data.evaluation is not None and (is_over or position.epoch % context.config.evaluate.every_epochs == 0):
             quality = evaluate(context, engine, data.evaluation, epoch)
-        # Not after the last epoch, so that a resumed member always trains and has timings.
-        if not is_last and checkpoints.are_due_after_epoch(position):
+            is_over |= end.is_reached_by(quality, epoch)
+        # Not at the end, so that a resumed member always trains and has timings.
+        if not is_over and checkpoints.are_due_after_epoch(position):
             checkpoints.save(engine, position)
         engine.barrier()
-    return quality
+    return quality, position
 
 
-def _train_epoch(
-    context: RankContext,
-    engine: Engine,
-    data: Data,
-    recorder: StepRecorder,
-    checkpoints: Checkpoints,
-    position: Position,
-) -> Position:
-    """Trains the rest of the current epoch; returns the position after it."""
-    rows, views = _batches_of(context, data, position.epoch)
-    steps = _progress(context, position, len(rows))
-    first = position.step_of_epoch
-    views = None if views is None else _unaugmented_at_end(context, steps, views[first:])
+def _train_epoch(training: Training, position: Position) -> Position:
+    """Trains the rest of the current epoch, or up to the end of training; returns the position after it."""
+    context, engine, recorder = training.context, training.engine, training.recorder
+    rows, views = _batches_of(context, training.data, position.epoch)
+    steps = _progress(context, position, len(rows))[: training.end.steps_left(position.step)]
+    planned = slice(position.step_of_epoch, position.step_of_epoch + len(steps))
+    views = None if views is None else _unaugmented_at_end(context, steps, views[planned])
     rates = _rates(context, steps)
-    batches = engine.feed(rows[first:], views)
+    batches = engine.feed(rows[planned], views)
     recorder.start_epoch(position.epoch, position.step)
-    waiting = time.perf_counter_ns()
+    done = _train_steps(training, position, batches, rates)
+    engine.sync_weights()  # inside the epoch's time, which includes pending exchanges
+    recorder.stop_epoch()
+    samples = (done - position.step) * global_batch(context.config.train, context.workers)
+    recorder.close_epoch(samples, len(rows), engine.epoch_facts())
+    return Position(done, position.epoch + 1, 0, recorder.trained_s())
+
+
+def _train_steps(training: Training, position: Position, batches: Iterator[Batch], rates: list[Rate]) -> int:
+    """Trains the batches, or fewer if the end of training comes; returns the number of the step after them."""
+    _, engine, _, checkpoints, end, recorder = training
+    done, waiting = position.step, time.perf_counter_ns()
     for done, (batch, (rate, decay_factor)) in enumerate(zip(batches, rates, strict=True), position.step + 1):
         ready = time.perf_counter_ns()
         recorder.add(ready - waiting, engine.step(batch, rate, decay_factor), rate)
-        if checkpoints.are_due_after_step(done) and done < position.step + len(steps):
+        if end.has_come(done, recorder.trained_s):
+            break
+        if checkpoints.are_due_after_step(done) and done < position.step + len(rates):
             with recorder.paused():
                 engine.sync_weights()
-                checkpoints.save(engine, Position(done, position.epoch, first + done - position.step))
+                within = position.step_of_epoch + done - position.step
+                checkpoints.save(engine, Position(done, position.epoch, within, recorder.trained_s()))
         waiting = time.perf_counter_ns()
-    engine.sync_weights()  # inside the epoch's time, which includes pending exchanges
-    recorder.stop_epoch()
-    recorder.close_epoch(len(steps) * global_batch(context.config.train, context.workers), engine.epoch_facts())
-    return Position(position.step + len(steps), position.epoch + 1, 0)
+    return done
 
 
 def _batches_of(context: RankContext, data: Data, epoch: int) -> tuple[Indices, Views | None]:
@@ -77,8 +100,10 @@ def _batches_of(context: RankContext, data: Data, epoch: int) -> tuple[Indices, 
 def _progress(context: RankContext, position: Position, per_epoch: int) -> list[Progress]:
     """The progress at each remaining step of the epoch."""
     train, start = context.config.train, position.step - position.step_of_epoch
-    total, warmup = train.epochs * per_epoch, train.warmup_epochs * per_epoch
-    return [Progress(start + step, per_epoch, total, warmup) for step in range(position.step_of_epoch, per_epoch)]
+    total, warmup = scheduled_steps(train, per_epoch), train.warmup_epochs * per_epoch
+    steps = (start + step for step in range(position.step_of_epoch, per_epoch))
+    # A run of minutes may train beyond its schedule, which then keeps its last value.
+    return [Progress(min(step, total - 1), per_epoch, total, warmup) for step in steps]
 
 
 def _unaugmented_at_end(context: RankContext, steps: list[Progress], views: Views) -> Views:
@@ -88,7 +113,7 @@ def _unaugmented_at_end(context: RankContext, steps: list[Progress], views: View
     return views
 
 
-def _rates(context: RankContext, steps: list[Progress]) -> list[tuple[float, float]]:
+def _rates(context: RankContext, steps: list[Progress]) -> list[Rate]:
     """The learning rate and weight-decay factor of each step."""
     train, schedule = context.config.train, SCHEDULES.load(context.config.train.schedule)
     batch = global_batch(train, context.workers)

@@ -13,12 +13,14 @@ from trainmark.machine.allocators import loaded_allocator
 from trainmark.machine.software import describe_software, recorded_environment
 from trainmark.machine.storage import read_when_visible
 from trainmark.machine.topology import check_affinity
-from trainmark.spec.events import ModelReady, RankStarted, RunStart, RunStop, StartWait
+from trainmark.spec.events import RankStarted, RunStart, RunStop, StartWait
 from trainmark.spec.files import write_json, write_text
 from trainmark.spec.machine_events import Memory
+from trainmark.spec.model_events import ModelReady
 from trainmark.spec.run_folder import AttemptFolder
 from trainmark.train.ceiling import max_wait_s_of, measure_after, measure_before
 from trainmark.train.checkpoints import Checkpoints, agree_on_checkpoints, find_checkpoints, resume_from_newest
+from trainmark.train.end_of_training import EndOfTraining
 from trainmark.train.end_request import EndRequest
 from trainmark.train.engine import Data, Engine, RankContext, load_engine
 from trainmark.train.evaluation import write_predictions
@@ -49,15 +51,16 @@ def train_member(context: RankContext, attempt_number: int, request: EndRequest,
     engine.barrier()
     began_s = time.monotonic()
     log.write(RunStart(epoch=position.epoch))
-    quality = train(context, engine, data, Checkpoints(context, store, request), position)
-    log.write(RunStop(quality=quality))
+    end = EndOfTraining(context, store, steps, engine.clock.wait)
+    quality, position = train(context, engine, data, Checkpoints(context, store, request), position, end)
+    log.write(RunStop(quality=quality, step=position.step))
     training_s = time.monotonic() - began_s
     write_predictions(context, engine, data, attempt.predictions)
     _record_memory(context, engine)
     stop_sampling()
     engine.barrier()
     if rank.rank == 0:
-        _record_completion(context, attempt_number, quality)
+        _record_completion(context, attempt_number, quality, position.step / steps)
     # A member without neighbours had none when it measured before training.
     has_neighbours = waits_for_start or context.config.launch.allocation == "one"
     measure_after(context, engine, store, max_wait_s_of(record, training_s) if has_neighbours else None)
@@ -113,11 +116,12 @@ def _record_memory(context: RankContext, engine: Engine) -> None:
     context.log.write(Memory(resident_bytes=resident, device_bytes=engine.peak_device_bytes()))
 
 
-def _record_completion(context: RankContext, attempt_number: int, quality: float | None) -> None:
+def _record_completion(context: RankContext, attempt_number: int, quality: float | None, epochs: float) -> None:
     done = {
         "member": context.member,
         "attempt": attempt_number,
         "quality": quality,
+        "epochs": epochs,
         "predictions": context.attempt.predictions.exists(),  # none with synthetic data
     }
     write_json(context.attempt.done, done)

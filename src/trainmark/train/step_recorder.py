@@ -21,7 +21,7 @@ class DivergedError(TrainmarkError):
 class StepRecorder:
     """Stamps the end of every step with the engine's clock; never waits for the device."""
 
-    def __init__(self, log: EventLog, clock: Clock, traffic: Traffic) -> None:
+    def __init__(self, log: EventLog, clock: Clock, traffic: Traffic, trained_s: float = 0.0) -> None:
         self._log = log
         self._clock = clock
         self._traffic = traffic
@@ -33,6 +33,14 @@ class StepRecorder:
         self._harness_ns = 0
         self._began_ns = 0
         self._epoch_ns = 0
+        self._trained_ns = round(1e9 * trained_s)  # in earlier attempts and epochs
+        self._is_running = False
+        self._lag_s = 0.0  # at least how long the device will take for the steps submitted to it
+
+    def trained_s(self) -> float:
+        """The time of all epochs, also of earlier attempts, at the end of the steps so far; excludes pauses."""
+        running_ns = time.perf_counter_ns() - self._began_ns if self._is_running else 0
+        return (self._trained_ns + running_ns) / 1e9 + self._lag_s
 
     def start_epoch(self, epoch: int, step: int) -> None:
         """Starts the clock of the epoch's first step."""
@@ -52,12 +60,17 @@ class StepRecorder:
         self._traffic.start()
         self._last_end = self._clock.stamp()
         self._began_ns = self._last_block_ns = time.perf_counter_ns()
+        self._is_running = True
 
     def _stop_clock(self) -> None:
         self._clock.wait()
-        self._epoch_ns += time.perf_counter_ns() - self._began_ns
+        lasted_ns = time.perf_counter_ns() - self._began_ns
+        self._epoch_ns += lasted_ns
+        self._trained_ns += lasted_ns
+        self._is_running = False
         self._traffic.stop()
         self._write_block(len(self._steps))
+        self._lag_s = 0.0
 
     def add(self, wait_ns: int, loss: Loss, rate: float) -> None:
         """Records a step that ended now, after waiting `wait_ns` for its batch, at this learning rate."""
@@ -72,7 +85,7 @@ class StepRecorder:
         """Stops the epoch's clock and writes the remaining steps."""
         self._stop_clock()
 
-    def close_epoch(self, samples: int, facts: EpochFacts) -> None:
+    def close_epoch(self, samples: int, steps_per_epoch: int, facts: EpochFacts) -> None:
         """Writes the epoch's totals; `samples` are those of all workers, and `facts` override the counted traffic."""
         measured: EpochFacts = {**self._traffic.take(), **facts}
         self._log.write(
@@ -80,6 +93,7 @@ class StepRecorder:
                 epoch=self._epoch,
                 next_step=self._first_step,
                 samples=samples,
+                steps_per_epoch=steps_per_epoch,
                 epoch_s=self._epoch_ns / 1e9,
                 harness_s=self._harness_ns / 1e9,
                 **measured,
@@ -94,11 +108,13 @@ class StepRecorder:
         losses = self._clock.read(list(pending_losses))
         starts = [self._last_end, *ends[:-1]]
         self._last_end = ends[-1]
+        step_s = [round(self._clock.seconds_between(a, b), 9) for a, b in zip(starts, ends, strict=True)]
+        self._lag_s = len(self._steps) * min(step_s)  # the least: others may have compiled
         self._log.write(
             Steps(
                 epoch=self._epoch,
                 first_step=self._first_step,
-                step_s=[round(self._clock.seconds_between(a, b), 9) for a, b in zip(starts, ends, strict=True)],
+                step_s=step_s,
                 wait_s=[wait / 1e9 for wait in waits],
                 loss=[loss if math.isfinite(loss) else None for loss in losses],
                 learning_rate=list(rates),

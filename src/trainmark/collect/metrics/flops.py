@@ -8,8 +8,8 @@ import numpy as np
 
 from trainmark.collect.measured import NO_MEMBER, Measured, Member
 from trainmark.collect.statistics import Samples, product_interval, rate_interval
-from trainmark.spec.events import SampleFlops
 from trainmark.spec.metrics import Column, Figure, MetricRow, plain_note
+from trainmark.spec.model_events import SampleFlops
 from trainmark.spec.result import Metric
 from trainmark.spec.units import show_value, with_prefix
 
@@ -45,7 +45,7 @@ def _flops(measured: Measured) -> Figure | str:
     return Figure(
         value=values[CONVENTION],
         ci95=rate_interval(of_epochs),
-        n=len(of_epochs),
+        n=max(1, len(of_epochs)),
         convention=CONVENTION,
         detail={
             "by_convention": values,
@@ -67,16 +67,15 @@ def _operators(count: SampleFlops, proposals: float) -> dict[str, float]:
 
 
 def _epoch_flops(measured: Measured, flop_per_sample: float) -> Samples:
-    """Returns the ensemble's FLOPS per epoch; their time-weighted mean is the metric's value."""
+    """Returns the ensemble's FLOPS per epoch that was whole in all members; others are no equal amounts of work."""
     samples: dict[int, int] = defaultdict(int)
     seconds: dict[int, float] = defaultdict(float)
-    for member in measured.finished:
-        for epoch in member.epochs:
-            samples[epoch.epoch] += epoch.samples
-            seconds[epoch.epoch] += epoch.epoch_s
-    return np.array(
-        [measured.concurrency * flops_score(flop_per_sample, samples[e], seconds[e]) for e in sorted(samples)]
-    )
+    epochs = [epoch for member in measured.finished for epoch in member.epochs]
+    for epoch in epochs:
+        samples[epoch.epoch] += epoch.samples
+        seconds[epoch.epoch] += epoch.epoch_s
+    whole = sorted(samples.keys() - {epoch.epoch for epoch in epochs if not epoch.is_whole})
+    return np.array([measured.concurrency * flops_score(flop_per_sample, samples[e], seconds[e]) for e in whole])
 
 
 def _note_on_conventions(metric: Metric) -> str:
@@ -126,13 +125,25 @@ class WarmUpCost(NamedTuple):
     warmup_s: float  # excess of the first steps over steady-state ones
     epoch_s: float  # of an epoch in steady state
     between_steps_s: float  # per epoch, outside steps
+    steps_per_epoch: float
+
+    @property
+    def steps_until_negligible(self) -> int | None:
+        """Steps after which those in steady state are 95 % of the training time; None: never."""
+        epochs = self._epochs_until_negligible
+        return None if epochs is None else math.ceil(epochs * self.steps_per_epoch)
 
     @property
     def epochs_until_negligible(self) -> int | None:
-        """Epochs after which steady-state steps are 95 % of the training time; None: never."""
+        """The same in whole epochs."""
+        epochs = self._epochs_until_negligible
+        return None if epochs is None else math.ceil(epochs)
+
+    @property
+    def _epochs_until_negligible(self) -> float | None:
         # (w + N·b) / (w + N·(e + b)) ≤ 5 %
         gain_s = NEGLIGIBLE * self.epoch_s - (1 - NEGLIGIBLE) * self.between_steps_s
-        return math.ceil((1 - NEGLIGIBLE) * self.warmup_s / gain_s) if gain_s > 0 else None
+        return (1 - NEGLIGIBLE) * self.warmup_s / gain_s if gain_s > 0 else None
 
 
 def _cost_of_warm_up(member: Member) -> WarmUpCost:
@@ -140,12 +151,13 @@ def _cost_of_warm_up(member: Member) -> WarmUpCost:
     training_s = sum(epoch.epoch_s for epoch in member.epochs)
     warm_up, steady = member.step_s[: member.steady.warmup_steps], member.step_s[member.steady.warmup_steps :]
     steady_s = float(steady.mean())
-    num_epochs = len(member.epochs)
+    num_epochs = sum(epoch.share for epoch in member.epochs)
     return WarmUpCost(
         training_s=training_s,
         warmup_s=max(0.0, float(warm_up.sum()) - len(warm_up) * steady_s),
         epoch_s=steady_s * len(member.step_s) / num_epochs,
         between_steps_s=max(0.0, training_s - float(member.step_s.sum())) / num_epochs,
+        steps_per_epoch=len(member.step_s) / num_epochs,
     )
 
 
@@ -153,13 +165,15 @@ def _compared(measured: Measured, whole_share: float) -> dict[str, Any]:
     """Compares with FLOPS of the whole training, and explains the difference."""
     costs = [_cost_of_warm_up(member) for member in measured.finished]
     longest = max(costs, key=lambda cost: cost.warmup_s)
-    epochs = [cost.epochs_until_negligible for cost in costs]
+    epochs, steps = ([getattr(cost, f"{what}_until_negligible") for cost in costs] for what in ("epochs", "steps"))
     return {
         "whole_training_share": whole_share,
         "warmup_s": longest.warmup_s,
         "training_s": longest.training_s,
         "between_steps_s": float(np.mean([cost.between_steps_s for cost in costs])),
-        "epochs_until_negligible": None if None in epochs else max(each for each in epochs if each is not None),
+        "epochs_until_negligible": None if None in epochs else max(epochs),
+        "steps_until_negligible": None if None in steps else max(steps),
+        "steps_per_epoch": longest.steps_per_epoch,
         "epoch_s": longest.epoch_s,
     }
 

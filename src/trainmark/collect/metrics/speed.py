@@ -78,7 +78,10 @@ STEP_TIME = MetricRow(
 def _epoch_time(measured: Measured) -> Figure | str:
     if not measured.finished:
         return NO_MEMBER
-    samples = np.array([epoch.epoch_s for member in measured.finished for epoch in member.epochs])
+    whole = [epoch.epoch_s for member in measured.finished for epoch in member.epochs if epoch.is_whole]
+    if not whole:
+        return "no member trained a whole epoch"
+    samples = np.array(whole)
     return Figure(float(np.median(samples)), median_interval(samples), len(samples), summary(samples))
 
 
@@ -87,7 +90,7 @@ EPOCH_TIME = MetricRow(
     "s",
     "lower",
     "epoch time (median)",
-    description="The median time of one epoch of training (T_epoch of Eq. 6), without evaluation, over all members.",
+    description="The median time of one whole epoch (T_epoch of Eq. 6), without evaluation, over all members.",
     compute=_epoch_time,
     needs="epochs",
     per_member=True,
