@@ -91,6 +91,16 @@ def test_the_run_folder_mirrors_the_flow_and_a_worker_alone_has_all_cores(run_sm
     assert not (folder / "launcher.json").exists()
 
 
+def test_a_rank_runs_with_the_inter_op_threads_that_were_asked_for(trainmark: Command, tmp_path: Path) -> None:
+    done = trainmark("run", *SMALL, "--members", "1", "--json", "--set", "launch.interop_threads=3")
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert (result["config"]["launch"]["interop_threads"], result["engine"]["interop_threads"]) == (3, 3)
+    affinity = events_of(run_dir(tmp_path, result))[0]["affinity"]
+    assert (affinity["interop_threads_asked"], affinity["interop_threads_running"]) == (3, 3)
+    assert affinity["verified"] and not any("should run" in warning for warning in result["warnings"])
+
+
 def test_the_same_seed_gives_identical_losses_and_quality(run_small: RunSmall, tmp_path: Path) -> None:
     first, again, other = run_small(), run_small(), run_small("--seed", "2")
     for member in (0, 1):

@@ -139,6 +139,7 @@ RULES = {
     "train.stages": "all workers of a member",
     "train.communication_group": "the workers of a node; near a square",
     "launch.threads": "one for each core that the worker has",
+    "launch.interop_threads": "the engine's own",
     "launch.time_limit_minutes": "the site's, else the partition's",
 }
 

@@ -104,6 +104,13 @@ REFUSED = [
     ),
     (CPUS, 1, "train.torch.recompute=true", "train.torch.recompute is a setting of the engine torch", "engine=torch."),
     (CPUS, 1, "train.torch.compiler=inductor", "train.torch.compiler is a setting of the engine torch", "Remove it"),
+    (
+        CPUS,
+        1,
+        "launch.interop_threads=2",
+        "The engine abacus has no inter-op threads, but launch.interop_threads is 2.",
+        "Remove it, or --set train.engine=torch.",
+    ),
     (CPUS, 1, "seed=13", "The abacus is broken", "."),
 ]
 
@@ -121,6 +128,12 @@ def test_what_an_engine_offers_is_planned_with_nothing_open() -> None:
     config = planned(CPUS, 2, "train.engine=abacus", "train.optimizer=by-hand")
     assert (config.train.engine, config.train.precision, config.train.optimizer) == ("abacus", "fp32", "by-hand")
     assert config.train.torch.compiler == "none"
+
+
+def test_inter_op_threads_are_planned_for_an_engine_that_has_them_and_unset_otherwise() -> None:
+    assert planned(CPUS, 1, "launch.interop_threads=2").launch.interop_threads == 2
+    assert planned(CPUS, 1).launch.interop_threads is None
+    assert planned(CPUS, 1, "train.engine=abacus").launch.interop_threads is None
 
 
 def test_an_optimizer_that_no_engine_at_hand_has_is_unknown() -> None:

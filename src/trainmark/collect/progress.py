@@ -18,13 +18,11 @@ from trainmark.spec.events import (
     RankStarted,
     RunStart,
     RunStop,
-    StagingStart,
-    StagingStop,
     StartWait,
     Steps,
 )
 from trainmark.spec.layout import global_batch
-from trainmark.spec.machine_events import Ceiling, CeilingStart
+from trainmark.spec.machine_events import Ceiling, CeilingStart, StagingStart, StagingStop
 from trainmark.spec.member_state import RunActivity, member_status, recorded_status
 from trainmark.spec.plan import Job, Plan
 from trainmark.spec.run_folder import RunFolder

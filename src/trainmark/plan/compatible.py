@@ -24,6 +24,7 @@ def check_compatible(config: RunConfig, workers: int, site: Site) -> None:
     for refusal in (
         *_not_offered(config, offer, site),
         *_foreign_settings(train, offer),
+        *_interop_threads(config, offer),
         *_whole_models(config, workers),
         *_too_few_workers(train, workers),
         *_arithmetic(train, site),
@@ -91,6 +92,15 @@ def _foreign_settings(train: TrainConfig, offer: EngineOffer) -> Iterator[str]:
                     f"train.{name}.{key} is a setting of the engine {name}, but train.engine is {train.engine}. Remove "
                     f"it, or choose --set train.engine={name}."
                 )
+
+
+def _interop_threads(config: RunConfig, offer: EngineOffer) -> Iterator[str]:
+    if config.launch.interop_threads is not None and not offer.has_interop_threads:
+        yield (
+            f"The engine {config.train.engine} has no inter-op threads, but launch.interop_threads is "
+            f"{config.launch.interop_threads}. Remove it"
+            f"{_or_engine(name for name, other in _engines() if other.has_interop_threads)}."
+        )
 
 
 def _whole_models(config: RunConfig, workers: int) -> Iterator[str]:

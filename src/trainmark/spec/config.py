@@ -192,6 +192,9 @@ class LaunchChoices(StrictSection):
 
     launcher: str = Field("local", description="name from `trainmark list launchers`")
     threads: int | None = Field(None, ge=1, description="threads per worker; default: one per core")
+    interop_threads: int | None = Field(
+        None, ge=1, description="inter-op threads per worker, which run independent operators; default: the engine's"
+    )
     thread_binding: Literal["none", "close", "spread"] = Field(
         "none", description="how OpenMP places a worker's threads on its cores"
     )

@@ -35,6 +35,7 @@ class EngineOffer:
     parallel: Collection[str] = ("data",)
     communication: Collection[str] = ("allreduce",)
     communication_precisions: Collection[str] = ("fp32",)
+    has_interop_threads: bool = False  # whether launch.interop_threads can be set
     section: str | None = None  # of [train], with engine-specific settings
     # Returns its section fully resolved, as {section: values}; called after the precision is chosen.
     fill: Fill = _fill_nothing

@@ -25,8 +25,8 @@ KINDS: dict[str, type[Event]] = {
     name_of(kind): kind
     for kind in (
         events.RankStarted,
-        events.StagingStart,
-        events.StagingStop,
+        machine_events.StagingStart,
+        machine_events.StagingStop,
         events.DataReady,
         events.ModelReady,
         events.EngineReady,

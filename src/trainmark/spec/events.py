@@ -1,4 +1,4 @@
-"""Events: what each rank measured, one declared type per kind; ceilings and usage are in machine_events."""
+"""Events: what each rank measured, one declared type per kind; those of the machine are in machine_events."""
 
 from typing import Any, ClassVar, Literal, TypedDict
 
@@ -32,6 +32,8 @@ class Affinity(Part):
     threads_asked: int
     threads_running: int
     verified: bool
+    interop_threads_asked: int | None = None  # None: the engine's default
+    interop_threads_running: int | None = None  # None: the engine has none
 
 
 class RankStarted(Event):
@@ -54,28 +56,6 @@ class RankStarted(Event):
         """Returns software, device and environment as reported by the rank."""
         engine: dict[str, str | None] = {"torch": self.torch, "torch_isa": self.torch_isa, **self.software}
         return {**engine, "device": self.device, "environment": self.environment, "allocator": self.allocator}
-
-
-class StagingStart(Event):
-    """Staging of the member's samples to node-local storage begins (MLPerf HPC's staging_start)."""
-
-    kind: Literal["staging_start"] = "staging_start"
-    samples: int | None = None
-    of_samples: int | None = None
-    folder: str | None = None
-
-
-class StagingStop(Event):
-    """Staging is complete: samples, bytes, time, copied or reused (MLPerf HPC's staging_stop)."""
-
-    kind: Literal["staging_stop"] = "staging_stop"
-    samples: int
-    of_samples: int
-    bytes: int
-    staging_s: FiniteFloat
-    reused: bool
-    replaced: str | None = None  # what was wrong with the previous pack
-    folder: str | None = None
 
 
 class DataReady(Event):
@@ -147,6 +127,7 @@ class EngineReady(Event):
     optimizer: str | None = None
     optimizer_form: str | None = None
     threads: int | None = None
+    interop_threads: int | None = None
     thread_binding: str | None = None
     allocator: str | None = None
     memory_format: str | None = None

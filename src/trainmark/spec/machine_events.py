@@ -1,10 +1,32 @@
-"""Machine events: ceilings, memory, and utilisation of nodes over time."""
+"""Machine events: staging to node-local storage, ceilings, memory, and utilisation of nodes over time."""
 
 from typing import Literal
 
 from pydantic import Field, FiniteFloat, model_validator
 
 from trainmark.spec.events import Event, Part
+
+
+class StagingStart(Event):
+    """Staging of the member's samples to node-local storage begins (MLPerf HPC's staging_start)."""
+
+    kind: Literal["staging_start"] = "staging_start"
+    samples: int | None = None
+    of_samples: int | None = None
+    folder: str | None = None
+
+
+class StagingStop(Event):
+    """Staging is complete: samples, bytes, time, copied or reused (MLPerf HPC's staging_stop)."""
+
+    kind: Literal["staging_stop"] = "staging_stop"
+    samples: int
+    of_samples: int
+    bytes: int
+    staging_s: FiniteFloat
+    reused: bool
+    replaced: str | None = None  # what was wrong with the previous pack
+    folder: str | None = None
 
 
 class CeilingStart(Event):

@@ -81,6 +81,7 @@ class DeviceFacts(NamedTuple):
     uuid: str | None  # of an accelerator
     threads: int
     software: dict[str, str]  # framework versions, and the instruction set it chose
+    interop_threads: int | None = None  # None: the framework has none
 
 
 class Clock(Protocol):

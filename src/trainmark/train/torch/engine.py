@@ -59,6 +59,8 @@ class TorchEngine:
     def set_up(self) -> DeviceFacts:
         """Sets threads, seed and device."""
         torch.set_num_threads(self._context.threads)
+        if (interop_threads := self._context.config.launch.interop_threads) is not None:
+            torch.set_num_interop_threads(interop_threads)  # possible once, before any parallel work
         torch.manual_seed(weights_seed(self._context.config.seed, self._context.member))
         if self._on_gpu:
             torch.backends.cudnn.benchmark = True
@@ -68,6 +70,7 @@ class TorchEngine:
             uuid=f"GPU-{torch.cuda.get_device_properties().uuid}" if self._on_gpu else None,
             threads=torch.get_num_threads(),
             software={"torch": str(torch.__version__), "torch_isa": torch.backends.cpu.get_cpu_capability()},
+            interop_threads=torch.get_num_interop_threads(),
         )
 
     def join(self) -> Store | None:

@@ -194,6 +194,7 @@ OFFER = EngineOffer(
     parallel=PARALLEL,
     communication=COMMUNICATION,
     communication_precisions=COMMUNICATION_PRECISIONS,
+    has_interop_threads=True,
     section="torch",
     fill=fill,
     refusals=refusals,
