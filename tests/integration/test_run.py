@@ -17,6 +17,9 @@ from trainmark.spec.units import show_cores
 RunSmall = Callable[..., dict[str, Any]]
 
 
+INFERENCE = ("inference_samples_per_s", "inference_latency_p50_s", "inference_latency_p99_s")
+
+
 def run_dir(tmp_path: Path, result: dict[str, Any]) -> Path:
     return tmp_path / "runs" / result["run_id"]
 
@@ -39,6 +42,7 @@ def test_two_members_of_one_worker_give_a_valid_result(trainmark: Command, tmp_p
     assert unavailable_in(record) == {
         *("communication_share", "communication_bytes_per_step", "bubble_share", "staleness_steps", "staging_time_s"),
         *("communication_intra_node_bytes_per_s", "communication_inter_node_bytes_per_s", "gpu_utilisation"),
+        *INFERENCE,
     }
     assert [member.state for member in record.members] == ["finished", "finished"]
     # Planned on disjoint cores, and seen from within each rank to run there with one thread a core.
@@ -54,7 +58,8 @@ def test_one_member_of_two_workers_gives_a_valid_result(run_small: RunSmall, tmp
     result = run_small("--members", "1", "--workers", "2")
     record = Result.model_validate(result)
     assert (record.state, record.plan.system_scale) == ("complete", 2)
-    assert unavailable_in(record) == {"bubble_share", "staleness_steps", "staging_time_s", "gpu_utilisation"}
+    other = {"bubble_share", "staleness_steps", "staging_time_s", "gpu_utilisation"}
+    assert unavailable_in(record) == {*other, *INFERENCE}
     # Both workers take half of each global batch: 64 samples a step.
     epoch = [
         next(e for e in events_of(run_dir(tmp_path, result), rank=rank) if e["kind"] == "epoch_stop") for rank in (0, 1)

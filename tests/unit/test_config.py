@@ -140,6 +140,7 @@ RULES = {
     "train.communication_group": "the workers of a node; near a square",
     "launch.threads": "one for each core that the worker has",
     "launch.interop_threads": "the engine's own",
+    "measure.inference_batch_size": "that of training",
     "launch.time_limit_minutes": "the site's, else the partition's",
 }
 

@@ -22,7 +22,7 @@ from trainmark.spec.events import (
     Steps,
 )
 from trainmark.spec.layout import global_batch
-from trainmark.spec.machine_events import Ceiling, CeilingStart, StagingStart, StagingStop
+from trainmark.spec.machine_events import Ceiling, CeilingStart, Inference, InferenceStart, StagingStart, StagingStop
 from trainmark.spec.member_state import RunActivity, member_status, recorded_status
 from trainmark.spec.plan import Job, Plan
 from trainmark.spec.run_folder import RunFolder
@@ -41,6 +41,8 @@ PHASES: dict[type[Event], str] = {
     StagingStart: "",
     Steps: "",
     RunStop: "",
+    InferenceStart: "measuring inference",
+    Inference: "",
     Failed: "",
 }
 

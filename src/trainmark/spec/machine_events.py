@@ -1,4 +1,4 @@
-"""Machine events: staging to node-local storage, ceilings, memory, and utilisation of nodes over time."""
+"""Machine events: staging to node-local storage, ceilings, inference, memory, and utilisation of nodes over time."""
 
 from typing import Literal
 
@@ -70,6 +70,25 @@ class Ceiling(Event):
         if self.rounds is not None and not {"cores", "clock_tick_s", "unwatched"} <= self.model_fields_set:
             raise ValueError("rounds come with cores, clock_tick_s and unwatched")
         return self
+
+
+class InferenceStart(Event):
+    """Timed forward passes of the trained model begin."""
+
+    kind: Literal["inference_start"] = "inference_start"
+    batch_size: int
+
+
+class Inference(Event):
+    """Forward passes of the trained model at one batch size: latencies after warm-up, or why there are none."""
+
+    kind: Literal["inference"] = "inference"
+    batch_size: int
+    latency_s: list[FiniteFloat] = Field(default_factory=list)  # evenly spaced, of at most 2,000 passes
+    passes: int = 0  # all that were timed
+    over_s: FiniteFloat = 0.0  # the time of all of them
+    warmup_passes: int = 0
+    reason: str | None = None
 
 
 class Memory(Event):

@@ -21,6 +21,7 @@ from trainmark.train.checkpoints import Checkpoints, agree_on_checkpoints, find_
 from trainmark.train.end_request import EndRequest
 from trainmark.train.engine import Data, Engine, RankContext, load_engine
 from trainmark.train.evaluation import write_predictions
+from trainmark.train.inference import measure_inference
 from trainmark.train.loop import train
 from trainmark.train.open_data import open_data
 from trainmark.train.usage_log import sample_usage
@@ -54,6 +55,7 @@ def train_member(context: RankContext, attempt_number: int, request: EndRequest,
     write_predictions(context, engine, data, attempt.predictions)
     _record_memory(context, engine)
     stop_sampling()
+    measure_inference(context, engine, data)
     engine.barrier()
     if rank.rank == 0:
         _record_completion(context, attempt_number, quality)

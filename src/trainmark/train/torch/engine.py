@@ -19,6 +19,7 @@ from trainmark.train.engine import (
     Clock,
     Data,
     DeviceFacts,
+    ForwardPass,
     HostClock,
     IncompatibleStateError,
     RankContext,
@@ -183,6 +184,21 @@ class TorchEngine:
         model.train()
         rows = gather_rows(torch.cat(parts)[: len(share)], [len(each) for each in shares])
         return rows.cpu().numpy().astype(np.float32)
+
+    def prepare_inference(self) -> ForwardPass | str:
+        """Evaluation mode without gradients, as compiled and in the layout and precision of training."""
+        model = self._state.parallelism.compiled_model()
+        if model is None:
+            return f"train.parallel={self._context.config.train.parallel} splits the model: no rank holds all of it"
+        self._whole_model()  # averages running statistics over the ranks
+        model.eval()
+        task, arithmetic = self._state.task, self._state.arithmetic
+
+        def forward(batch: tuple[Tensor, Tensor]) -> Tensor:
+            with torch.inference_mode(), arithmetic.forward():
+                return task.predictions(model, batch[0])
+
+        return forward
 
     def _whole_model(self) -> nn.Module:
         """The model with all its weights, on every rank; cached until the next step."""
