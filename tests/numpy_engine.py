@@ -22,6 +22,7 @@ from trainmark.spec.site import Site
 from trainmark.train.engine import (
     Data,
     DeviceFacts,
+    ForwardPass,
     HostClock,
     IncompatibleStateError,
     RankContext,
@@ -189,12 +190,16 @@ class NumpyEngine:
         return "a single worker sends nothing"
 
     def predict(self, source: DatasetSource, indices: Indices) -> NDArray[np.float32]:
+        batch_size = self._context.config.evaluate.batch_size
+        return np.concatenate([self._forward(samples) for samples in samples_of(source, indices, batch_size)])
+
+    def prepare_inference(self) -> ForwardPass | str:
+        return lambda batch: self._forward(batch[0])
+
+    def _forward(self, samples: NDArray[np.float32]) -> NDArray[np.float32]:
         weights = self._weights
-        parts = []
-        for samples in samples_of(source, indices, self._context.config.evaluate.batch_size):
-            hidden = np.maximum(samples.reshape(len(samples), -1) @ weights["1.weight"].T + weights["1.bias"], 0)
-            parts.append(softmax(hidden @ weights["3.weight"].T + weights["3.bias"]))
-        return np.concatenate(parts)
+        hidden = np.maximum(samples.reshape(len(samples), -1) @ weights["1.weight"].T + weights["1.bias"], 0)
+        return softmax(hidden @ weights["3.weight"].T + weights["3.bias"])
 
     def save(self, file: IO[bytes]) -> None:
         arrays = {f"weight {name}": weight for name, weight in self._weights.items()}

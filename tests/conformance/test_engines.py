@@ -13,16 +13,19 @@ from numpy.typing import NDArray
 
 from tests.planned import EIGHT_CORES
 from tests.worker_group import run_workers
-from trainmark.data.source import DatasetSource, Streamed
+from trainmark.data.source import DatasetSource, Streamed, Synthetic
 from trainmark.pipeline import write_run
 from trainmark.plan.make import make_plan
 from trainmark.plan.resolve import parse_setting, resolve_config
+from trainmark.spec.event_files import read_events
 from trainmark.spec.job_record import JobRecord
+from trainmark.spec.machine_events import Inference, InferenceStart
 from trainmark.spec.registries import ENGINES
 from trainmark.spec.run_folder import Places
 from trainmark.train.checkpoints import write_state
 from trainmark.train.engine import Data, Engine, RankContext, UnreadableStateError, load_engine
 from trainmark.train.event_log import EventLog
+from trainmark.train.inference import measure_inference
 from trainmark.train.open_data import open_data
 from trainmark.train.torch.process_group import barrier
 from trainmark.workloads.find import find_card
@@ -125,6 +128,84 @@ def test_predictions_have_a_row_for_each_index_and_are_those_of_torch(name: str,
     assert losses_of(ours, ROWS, RATES) == pytest.approx(losses_of(torchs, ROWS, RATES), rel=1e-4)
 
 
+@pytest.mark.parametrize("name", TESTED)
+def test_a_forward_pass_in_inference_mode_gives_the_predictions_and_leaves_the_training_alone(
+    name: str, tmp_path: Path
+) -> None:
+    model = f"model={model_of(name)}"
+    ours, data, _ = opened(tmp_path / "ours", name, model)
+    assert not isinstance(data.train, Synthetic)
+    _check_inference(ours, data.train, opened(tmp_path / "undisturbed", name, model)[0])
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ("train.torch.memory_format=onednn",),
+        ("train.torch.memory_format=contiguous", "train.torch.compiler=torchscript"),
+    ],
+    ids=["onednn", "torchscript"],
+)
+def test_torch_infers_with_the_compiled_form_of_the_training(settings: tuple[str, ...], tmp_path: Path) -> None:
+    ours, data, _ = opened(tmp_path / "ours", "torch", *settings)
+    assert not isinstance(data.train, Synthetic)
+    _check_inference(ours, data.train, opened(tmp_path / "undisturbed", "torch", *settings)[0])
+
+
+def _check_inference(engine: Engine, train: DatasetSource, undisturbed: Engine) -> None:
+    """Compares forward passes with predictions, and the steps around them with those of an engine that makes none."""
+    first, rest = losses_of(engine, ROWS[:3], RATES[:3]), slice(3, 6)
+    forward = engine.prepare_inference()
+    assert not isinstance(forward, str)
+    for rows in (ROWS, ROWS[:, :1]):
+        batches = list(engine.feed(rows, None))
+        found = [np.asarray(forward(batch)) for batch in batches]
+        engine.clock.wait()
+        assert found[0].shape == (rows.shape[1], 10)
+        np.testing.assert_allclose(np.concatenate(found), engine.predict(train, rows.reshape(-1)), atol=1e-5)
+        forward = engine.prepare_inference()  # predicting may have changed the mode
+        assert not isinstance(forward, str)
+    assert losses_of(undisturbed, ROWS[:3], RATES[:3]) == first
+    assert losses_of(engine, ROWS[rest], RATES[rest]) == losses_of(undisturbed, ROWS[rest], RATES[rest])
+
+
+@pytest.mark.parametrize("name", TESTED)
+def test_inference_is_timed_for_batches_and_for_single_samples(name: str, tmp_path: Path) -> None:
+    settings = ("measure.inference=true", "measure.inference_seconds=0.01", "measure.inference_batch_size=4")
+    engine, data, context = opened(tmp_path, name, f"model={model_of(name)}", *settings)
+    measure_inference(context, engine, data)
+    starts, found = _inference_of(context)
+    assert [each.batch_size for each in starts] == [each.batch_size for each in found] == [4, 1]
+    for each in found:
+        assert each.reason is None and each.warmup_passes >= 3
+        assert 10 <= len(each.latency_s) <= each.passes and min(each.latency_s) > 0
+        assert each.over_s >= max(0.01, sum(each.latency_s) - 1e-6)
+
+
+def test_inference_that_fails_is_unavailable_and_does_not_fail_the_member(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = "model=tests.numpy_engine:MLP"
+    engine, data, context = opened(tmp_path, NUMPY, model, "measure.inference=true", "train.batch_size=1")
+    monkeypatch.setattr(engine, "_forward", lambda samples: np.zeros(10**15))
+    measure_inference(context, engine, data)
+    _, (only,) = _inference_of(context)  # a batch of one is measured once
+    assert (only.batch_size, only.passes, only.latency_s) == (1, 0, [])
+    assert str(only.reason).startswith("the forward pass of 1 sample failed: ") and "allocate" in str(only.reason)
+
+
+def test_inference_is_not_measured_unless_it_is_asked_for(tmp_path: Path) -> None:
+    engine, data, context = opened(tmp_path, NUMPY, "model=tests.numpy_engine:MLP")
+    measure_inference(context, engine, data)
+    assert _inference_of(context) == ([], [])
+
+
+def _inference_of(context: RankContext) -> tuple[list[InferenceStart], list[Inference]]:
+    events, _ = read_events(context.attempt.rank_events(0))
+    starts = [event for event in events if isinstance(event, InferenceStart)]
+    return starts, [event for event in events if isinstance(event, Inference)]
+
+
 def _held_out(data: Data) -> DatasetSource:
     assert data.evaluation is not None and not isinstance(data.evaluation, Streamed)
     return data.evaluation
@@ -192,6 +273,9 @@ def test_the_plan_refuses_what_an_engine_does_not_offer_and_names_what_it_does()
     assert "trains with one worker, but there are 2" in refusal(mlp, "ensemble.workers=2", "ensemble.members=1")
     assert "has no model resnet-tiny. Choose another, or --set train.engine=torch." in refusal(
         "ensemble.workers=1", "ensemble.members=1"
+    )
+    assert "has no inter-op threads, but launch.interop_threads is 2. Remove it, or" in refusal(
+        mlp, "ensemble.workers=1", "launch.interop_threads=2"
     )
     assert "train.torch.recompute is a setting of the engine torch" in refusal(
         mlp, "ensemble.workers=1", "train.torch.recompute=true"

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tests.unit.written_events import (
+    with_inference,
     with_staging,
     with_usage,
     written_member,
@@ -32,6 +33,7 @@ GOOD_RUNS = (
         with_usage(written_pair(0, FACTS, FACTS), SAMPLE, accelerators=["GPU-1"]),
         train={"parallel": "gpipe", "micro_batches": 5},
     ),
+    written_run(with_inference(written_member(0), {10: [0.1] * 20, 1: [0.01] * 100}), measure={"inference": True}),
     written_run(with_staging(written_member(0), STAGED), launch={"stage": "local"}),
     written_run(written_member(0, predictions=SEVEN_CLASSES)),
 )

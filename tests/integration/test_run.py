@@ -19,6 +19,9 @@ TO_TARGET = ("epochs_to_target", "time_to_target_s", "flop_to_target")  # which 
 RunSmall = Callable[..., dict[str, Any]]
 
 
+INFERENCE = ("inference_samples_per_s", "inference_latency_p50_s", "inference_latency_p99_s")
+
+
 def run_dir(tmp_path: Path, result: dict[str, Any]) -> Path:
     return tmp_path / "runs" / result["run_id"]
 
@@ -43,6 +46,7 @@ def test_two_members_of_one_worker_give_a_valid_result(trainmark: Command, tmp_p
         *("communication_intra_node_bytes_per_s", "communication_inter_node_bytes_per_s", "gpu_utilisation"),
         *("load_balance", "communication_efficiency", "parallel_efficiency"),
         *TO_TARGET,
+        *INFERENCE,
     }
     assert [member.state for member in record.members] == ["finished", "finished"]
     # Planned on disjoint cores, and seen from within each rank to run there with one thread a core.
@@ -61,6 +65,7 @@ def test_one_member_of_two_workers_gives_a_valid_result(run_small: RunSmall, tmp
     assert unavailable_in(record) == {
         *("bubble_share", "staleness_steps", "staging_time_s", "gpu_utilisation"),
         *TO_TARGET,
+        *INFERENCE,
     }
     # Both workers take half of each global batch: 64 samples a step.
     epoch = [
@@ -96,6 +101,16 @@ def test_the_run_folder_mirrors_the_flow_and_a_worker_alone_has_all_cores(run_sm
     ):
         assert (folder / name).exists(), name
     assert not (folder / "launcher.json").exists()
+
+
+def test_a_rank_runs_with_the_inter_op_threads_that_were_asked_for(trainmark: Command, tmp_path: Path) -> None:
+    done = trainmark("run", *SMALL, "--members", "1", "--json", "--set", "launch.interop_threads=3")
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert (result["config"]["launch"]["interop_threads"], result["engine"]["interop_threads"]) == (3, 3)
+    affinity = events_of(run_dir(tmp_path, result))[0]["affinity"]
+    assert (affinity["interop_threads_asked"], affinity["interop_threads_running"]) == (3, 3)
+    assert affinity["verified"] and not any("should run" in warning for warning in result["warnings"])
 
 
 def test_the_same_seed_gives_identical_losses_and_quality(run_small: RunSmall, tmp_path: Path) -> None:

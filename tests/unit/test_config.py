@@ -155,6 +155,8 @@ RULES = {
     "train.steps": "as many as the epochs have",
     "train.minutes": "as long as the epochs last",
     "launch.threads": "one for each core that the worker has",
+    "launch.interop_threads": "the engine's own",
+    "measure.inference_batch_size": "that of training",
     "launch.time_limit_minutes": "the site's, else the partition's",
 }
 

@@ -109,7 +109,14 @@ REFUSED = [
         1,
         "train.batch_norm_momentum=0.01",
         "The engine abacus does not support train.batch_norm_momentum.",
-        "Remove it, or choose --set train.engine=torch.",
+        "Remove it, or --set train.engine=torch.",
+    ),
+    (
+        CPUS,
+        1,
+        "launch.interop_threads=2",
+        "The engine abacus does not support launch.interop_threads.",
+        "Remove it, or --set train.engine=torch.",
     ),
     (CPUS, 1, "seed=13", "The abacus is broken", "."),
 ]
@@ -128,6 +135,12 @@ def test_what_an_engine_offers_is_planned_with_nothing_open() -> None:
     config = planned(CPUS, 2, "train.engine=abacus", "train.optimizer=by-hand")
     assert (config.train.engine, config.train.precision, config.train.optimizer) == ("abacus", "fp32", "by-hand")
     assert config.train.torch.compiler == "none"
+
+
+def test_inter_op_threads_are_planned_for_an_engine_that_has_them_and_unset_otherwise() -> None:
+    assert planned(CPUS, 1, "launch.interop_threads=2").launch.interop_threads == 2
+    assert planned(CPUS, 1).launch.interop_threads is None
+    assert planned(CPUS, 1, "train.engine=abacus").launch.interop_threads is None
 
 
 def test_an_optimizer_that_no_engine_at_hand_has_is_unknown() -> None:

@@ -88,6 +88,14 @@ def test_affinity_is_verified_from_within() -> None:
     assert not check_affinity((*allowed, 4000), 1, 1).verified
 
 
+def test_inter_op_threads_are_verified_if_a_number_was_asked_for() -> None:
+    allowed = tuple(sorted(os.sched_getaffinity(0)))
+    assert check_affinity(allowed, 1, 1, None, 8).verified
+    assert check_affinity(allowed, 1, 1, 2, 2).verified
+    assert not check_affinity(allowed, 1, 1, 2, 8).verified
+    assert not check_affinity(allowed, 1, 1, 2, None).verified
+
+
 def test_cores_that_do_not_exist_are_refused() -> None:
     with pytest.raises(PlanError, match=r"Cannot run on cores 4000: this process may use"):
         pin_to((4000,))

@@ -14,8 +14,8 @@ from trainmark.collect.progress import ProgressReader
 from trainmark.data.datasets.imagenet import Imagenet, ImagenetSettings
 from trainmark.data.staging.pack import Selection
 from trainmark.spec.errors import StorageError
-from trainmark.spec.events import StagingStart, StagingStop
 from trainmark.spec.job_record import JobRecord
+from trainmark.spec.machine_events import StagingStart, StagingStop
 from trainmark.spec.plan import Job, Plan, Rank
 from trainmark.spec.run_folder import RunFolder
 from trainmark.spec.site import NodeGroup, Site, Slot

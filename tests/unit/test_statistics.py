@@ -13,12 +13,22 @@ from trainmark.collect.statistics import (
     median_interval,
     pooled_rates,
     product_interval,
+    quantile_interval,
     rate_interval,
     union_length,
     within,
 )
 from trainmark.spec.result import Metric
 from trainmark.workloads.quality.top1 import Top1
+
+
+def test_the_interval_of_a_high_quantile_needs_many_samples() -> None:
+    # 0.99^367 = 0.02501 and 0.99^368 = 0.02476: from 368 samples on, all but 2.5 % of the maxima are above.
+    assert quantile_interval(np.arange(367.0), 0.99) is None
+    interval = quantile_interval(np.random.default_rng(1).permutation(np.arange(368.0)), 0.99)
+    assert interval is not None and interval[0] < 0.99 * 368 < interval[1] == 367.0
+    # The median's, of 10: P(Bin(10, ½) ≤ 1) = 11/1024 < 0.025 ≤ P(≤ 2), so from the second to the ninth.
+    assert quantile_interval(np.arange(1.0, 11.0), 0.5) == (2.0, 9.0)
 
 
 def test_the_medians_interval_is_made_of_order_statistics() -> None:

@@ -86,6 +86,29 @@ def with_staging(member: Member, *stops: dict[str, Any]) -> Member:
     return replace(member, events=events)
 
 
+def with_inference(member: Member, *latencies: dict[int, list[float]], end_s: float = 130.0) -> Member:
+    """The member, with what each of its ranks measured after training: latencies by batch size, until `end_s`."""
+    events = tuple(
+        (
+            *of_rank,
+            *(
+                as_event(
+                    kind="inference",
+                    wall_s=end_s,
+                    batch_size=batch_size,
+                    latency_s=latency_s,
+                    passes=len(latency_s),
+                    over_s=sum(latency_s),
+                    warmup_passes=3,
+                )
+                for batch_size, latency_s in measured.items()
+            ),
+        )
+        for of_rank, measured in zip(member.events, latencies, strict=True)
+    )
+    return replace(member, events=events)
+
+
 def written_sample(wall_s: float, busy: float = 0.5, over_s: float = 1.0, **fields: Any) -> Usage:
     """What was used in the `over_s` before `wall_s`: the system a tenth, I/O and the hypervisor 1 % each."""
     cpu = {"user": busy - 0.1, "system": 0.1, "iowait": 0.01, "steal": 0.01}

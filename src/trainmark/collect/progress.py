@@ -19,14 +19,12 @@ from trainmark.spec.events import (
     Resumed,
     RunStart,
     RunStop,
-    StagingStart,
-    StagingStop,
     StartWait,
     Steps,
 )
 from trainmark.spec.layout import global_batch
 from trainmark.spec.length import length_setting, total_epochs, total_steps
-from trainmark.spec.machine_events import Ceiling, CeilingStart
+from trainmark.spec.machine_events import Ceiling, CeilingStart, Inference, InferenceStart, StagingStart, StagingStop
 from trainmark.spec.member_state import RunActivity, member_status, recorded_status
 from trainmark.spec.plan import Job, Plan
 from trainmark.spec.run_folder import RunFolder
@@ -45,6 +43,8 @@ PHASES: dict[type[Event], str] = {
     StagingStart: "",
     Steps: "",
     RunStop: "",
+    InferenceStart: "measuring inference",
+    Inference: "",
     Failed: "",
 }
 

@@ -1,6 +1,7 @@
 """Confidence intervals from raw samples, and detection of the steady state."""
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -15,15 +16,21 @@ Interval = tuple[float, float]
 
 def median_interval(samples: Samples) -> Interval | None:
     """95 % interval of the median by order statistics, distribution-free; None below six samples."""
+    return quantile_interval(samples, 0.5)
+
+
+def quantile_interval(samples: Samples, share: float) -> Interval | None:
+    """95 % interval of the quantile below which a share of samples lies; None for too few samples."""
     from scipy.special import bdtr  # scipy.stats takes a second to load
 
     n = len(samples)
-    # The interval [x_(k), x_(n+1-k)] covers with probability 1 − 2·P(Bin(n, ½) < k); n = 6 is the least with 95 %.
-    k = next(k for k in range(n + 1) if bdtr(k, n, 0.5) >= 0.025)
-    if k < 1:
+    # [x_(k), x_(n+1-l)] covers with 1 − P(Bin(n, share) < k) − P(Bin(n, 1 − share) < l). The least n with 95 % is 6
+    # for the median, and 368 for the 99th percentile: 0.99^368 < 0.025.
+    k, m = (bisect_left(range(n + 1), 0.025, key=lambda k: bdtr(k, n, tail)) for tail in (share, 1 - share))
+    if k < 1 or m < 1:
         return None
     ordered = np.sort(samples)
-    return float(ordered[k - 1]), float(ordered[n - k])
+    return float(ordered[k - 1]), float(ordered[n - m])
 
 
 def within(interval: Interval | None, least: float = -math.inf, most: float = math.inf) -> Interval | None:

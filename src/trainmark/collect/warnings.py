@@ -14,7 +14,7 @@ from trainmark.collect.speed_warnings import (
 )
 from trainmark.collect.statistics import FEWEST_STEPS
 from trainmark.machine.instructions import ISA_BELOW_AMX
-from trainmark.spec.events import CheckpointDamaged, DataReady, RankStarted, Resumed
+from trainmark.spec.events import Affinity, CheckpointDamaged, DataReady, RankStarted, Resumed
 from trainmark.spec.files import one_line
 from trainmark.spec.length import length_setting
 from trainmark.spec.model_card import BLOCK_CHANNELS
@@ -162,13 +162,16 @@ def _affinity(measured: Measured) -> list[str]:
         for rank in member.job.ranks:
             started = member.one(RankStarted, rank.rank)
             if started and not started.affinity.verified:
-                affinity = started.affinity
-                threads = counted(affinity.threads_asked, "thread")
-                found.append(
-                    f"member {member.job.member} rank {rank.rank} should run {threads} on cores "
-                    f"{affinity.cores_asked}, but runs {affinity.threads_running} on {affinity.cores_allowed}"
-                )
+                found.append(f"member {member.job.member} rank {rank.rank} {_unlike_asked(started.affinity)}")
     return found
+
+
+def _unlike_asked(affinity: Affinity) -> str:
+    asked, running = counted(affinity.threads_asked, "thread"), str(affinity.threads_running)
+    if affinity.interop_threads_asked is not None:
+        asked += f" and {counted(affinity.interop_threads_asked, 'inter-op thread')}"
+        running += f" and {affinity.interop_threads_running}"
+    return f"should run {asked} on cores {affinity.cores_asked}, but runs {running} on {affinity.cores_allowed}"
 
 
 def _allocator(measured: Measured) -> list[str]:

@@ -103,8 +103,14 @@ def pin_to(cores: tuple[int, ...]) -> None:
         ) from error
 
 
-def check_affinity(cores: tuple[int, ...], threads: int, threads_running: int) -> Affinity:
-    """Compares requested and actual affinity of all threads, and the thread count."""
+def check_affinity(
+    cores: tuple[int, ...],
+    threads: int,
+    threads_running: int,
+    interop_threads: int | None = None,
+    interop_threads_running: int | None = None,
+) -> Affinity:
+    """Compares requested and actual affinity of all threads, and the thread counts; None was not requested."""
     allowed = set(os.sched_getaffinity(0))
     for task in Path("/proc/self/task").iterdir():
         try:
@@ -116,5 +122,9 @@ def check_affinity(cores: tuple[int, ...], threads: int, threads_running: int) -
         cores_allowed=show_cores(tuple(allowed)),
         threads_asked=threads,
         threads_running=threads_running,
-        verified=allowed == set(cores) and threads == threads_running,
+        verified=allowed == set(cores)
+        and threads == threads_running
+        and interop_threads in (None, interop_threads_running),
+        interop_threads_asked=interop_threads,
+        interop_threads_running=interop_threads_running,
     )

@@ -1,6 +1,6 @@
 """Rejects incompatible choices of a recipe, each with the reason and the nearest valid choice."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from difflib import SequenceMatcher
 from importlib.util import find_spec
 from typing import Literal
@@ -24,7 +24,7 @@ def check_compatible(config: RunConfig, workers: int, site: Site) -> None:
     for refusal in (
         *_not_offered(config, offer, site),
         *_foreign_settings(train, offer),
-        *_lacking_settings(train, offer),
+        *_lacking_settings(config, offer),
         *_no_batch_norm(config),
         *_whole_models(config, workers),
         *_too_few_workers(train, workers),
@@ -77,7 +77,7 @@ def _engines() -> Iterator[tuple[str, EngineOffer]]:
     return ((name, find_engine(name)) for name in ENGINES)
 
 
-def _or_engine(able: Iterator[str]) -> str:
+def _or_engine(able: Iterable[str]) -> str:
     names = " or ".join(able)
     return f", or --set train.engine={names}" if names else ""
 
@@ -96,15 +96,14 @@ def _foreign_settings(train: TrainConfig, offer: EngineOffer) -> Iterator[str]:
                 )
 
 
-def _lacking_settings(train: TrainConfig, offer: EngineOffer) -> Iterator[str]:
+def _lacking_settings(config: RunConfig, offer: EngineOffer) -> Iterator[str]:
     """Yields settings that the engine does not have."""
     for key in OPTIONAL_SETTINGS:
-        if getattr(train, key) != TrainConfig.model_fields[key].default and key not in offer.optional_settings:
-            able = " or ".join(name for name, other in _engines() if key in other.optional_settings)
-            yield (
-                f"The engine {train.engine} does not support train.{key}. Remove it"
-                f"{f', or choose --set train.engine={able}' if able else ''}."
-            )
+        section, _, name = key.partition(".")
+        chosen = getattr(config, section)
+        if getattr(chosen, name) != type(chosen).model_fields[name].default and key not in offer.optional_settings:
+            able = [name for name, other in _engines() if key in other.optional_settings]
+            yield f"The engine {config.train.engine} does not support {key}. Remove it{_or_engine(able)}."
 
 
 def _no_batch_norm(config: RunConfig) -> Iterator[str]:

@@ -208,6 +208,9 @@ class LaunchChoices(StrictSection):
         None, description="Python of the workers, of any environment; default: the site's, else the one that launches"
     )
     threads: int | None = Field(None, ge=1, description="threads per worker; default: one per core")
+    interop_threads: int | None = Field(
+        None, ge=1, description="inter-op threads per worker, which run independent operators; default: the engine's"
+    )
     thread_binding: Literal["none", "close", "spread"] = Field(
         "none", description="how OpenMP places a worker's threads on its cores"
     )
@@ -258,6 +261,11 @@ class MeasureConfig(StrictSection):
 
     ceiling: bool = Field(True, description="measure peak kernel throughput before and after training")
     ceiling_seconds: float = Field(0.3, gt=0, description="time per ceiling kernel")
+    inference: bool = Field(False, description="measure forward passes of the trained model, after training")
+    inference_seconds: float = Field(2.0, gt=0, description="time of the forward passes per batch size")
+    inference_batch_size: int | None = Field(
+        None, ge=1, description="samples per forward pass; single samples are always measured; default: as in training"
+    )
     usage_seconds: float = Field(1.0, ge=0, description="sampling interval of node utilisation; 0: off")
 
 

@@ -10,7 +10,7 @@ from trainmark.spec.errors import ConfigError
 from trainmark.spec.registries import ENGINES
 from trainmark.spec.site import Site
 
-OPTIONAL_SETTINGS = ("batch_norm_momentum",)  # of [train], which an engine may lack
+OPTIONAL_SETTINGS = ("train.batch_norm_momentum", "launch.interop_threads")  # which an engine may lack
 
 Fill = Callable[[RunChoices, int, Site], dict[str, Any]]
 Refuse = Callable[[RunConfig, int, Site], Iterable[str]]

@@ -25,8 +25,8 @@ KINDS: dict[str, type[Event]] = {
     name_of(kind): kind
     for kind in (
         events.RankStarted,
-        events.StagingStart,
-        events.StagingStop,
+        machine_events.StagingStart,
+        machine_events.StagingStop,
         events.DataReady,
         model_events.ModelReady,
         events.EngineReady,
@@ -43,6 +43,8 @@ KINDS: dict[str, type[Event]] = {
         events.Checkpoint,
         events.RunStop,
         machine_events.Memory,
+        machine_events.InferenceStart,
+        machine_events.Inference,
         machine_events.UsageStart,
         machine_events.Usage,
         events.Failed,

@@ -32,6 +32,8 @@ class Affinity(Part):
     threads_asked: int
     threads_running: int
     verified: bool
+    interop_threads_asked: int | None = None  # None: the engine's default
+    interop_threads_running: int | None = None  # None: the engine has none
 
 
 class RankStarted(Event):
@@ -56,28 +58,6 @@ class RankStarted(Event):
         return {**engine, "device": self.device, "environment": self.environment, "allocator": self.allocator}
 
 
-class StagingStart(Event):
-    """Staging of the member's samples to node-local storage begins (MLPerf HPC's staging_start)."""
-
-    kind: Literal["staging_start"] = "staging_start"
-    samples: int | None = None
-    of_samples: int | None = None
-    folder: str | None = None
-
-
-class StagingStop(Event):
-    """Staging is complete: samples, bytes, time, copied or reused (MLPerf HPC's staging_stop)."""
-
-    kind: Literal["staging_stop"] = "staging_stop"
-    samples: int
-    of_samples: int
-    bytes: int
-    staging_s: FiniteFloat
-    reused: bool
-    replaced: str | None = None  # what was wrong with the previous pack
-    folder: str | None = None
-
-
 class DataReady(Event):
     """The dataset is open: name, number of bootstrap draws, fingerprint."""
 
@@ -99,6 +79,7 @@ class EngineReady(Event):
     optimizer: str | None = None
     optimizer_form: str | None = None
     threads: int | None = None
+    interop_threads: int | None = None
     thread_binding: str | None = None
     allocator: str | None = None
     memory_format: str | None = None

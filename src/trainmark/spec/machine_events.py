@@ -1,10 +1,32 @@
-"""Machine events: ceilings, memory, and utilisation of nodes over time."""
+"""Machine events: staging to node-local storage, ceilings, inference, memory, and utilisation of nodes over time."""
 
 from typing import Literal
 
 from pydantic import Field, FiniteFloat, model_validator
 
 from trainmark.spec.events import Event, Part
+
+
+class StagingStart(Event):
+    """Staging of the member's samples to node-local storage begins (MLPerf HPC's staging_start)."""
+
+    kind: Literal["staging_start"] = "staging_start"
+    samples: int | None = None
+    of_samples: int | None = None
+    folder: str | None = None
+
+
+class StagingStop(Event):
+    """Staging is complete: samples, bytes, time, copied or reused (MLPerf HPC's staging_stop)."""
+
+    kind: Literal["staging_stop"] = "staging_stop"
+    samples: int
+    of_samples: int
+    bytes: int
+    staging_s: FiniteFloat
+    reused: bool
+    replaced: str | None = None  # what was wrong with the previous pack
+    folder: str | None = None
 
 
 class CeilingStart(Event):
@@ -48,6 +70,25 @@ class Ceiling(Event):
         if self.rounds is not None and not {"cores", "clock_tick_s", "unwatched"} <= self.model_fields_set:
             raise ValueError("rounds come with cores, clock_tick_s and unwatched")
         return self
+
+
+class InferenceStart(Event):
+    """Timed forward passes of the trained model begin."""
+
+    kind: Literal["inference_start"] = "inference_start"
+    batch_size: int
+
+
+class Inference(Event):
+    """Forward passes of the trained model at one batch size: latencies after warm-up, or why there are none."""
+
+    kind: Literal["inference"] = "inference"
+    batch_size: int
+    latency_s: list[FiniteFloat] = Field(default_factory=list)  # evenly spaced, of at most 2,000 passes
+    passes: int = 0  # all that were timed
+    over_s: FiniteFloat = 0.0  # the time of all of them
+    warmup_passes: int = 0
+    reason: str | None = None
 
 
 class Memory(Event):

@@ -50,7 +50,7 @@ class MemberProgress:
 
     member: int
     state: MemberState | RunningState = "waiting"
-    phase: str = ""  # of the start-up, until the first step
+    phase: str = ""  # of the start-up until the first step, and of measurements after training
     attempt: int = 0
     epoch: int = 0
     epochs: int | None = None  # of the whole training; None if not known

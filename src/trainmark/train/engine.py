@@ -2,7 +2,7 @@
 
 import importlib
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, NamedTuple, Protocol
@@ -24,6 +24,7 @@ from trainmark.train.shared_store import Store
 
 Batch = Any  # what `feed` yields and `step` takes
 Loss = Any  # of a batch; may still be pending on the device
+ForwardPass = Callable[[Batch], Any]  # from a batch to predictions, which may still be pending on the device
 Stamp = Any  # a point in time on the device
 
 
@@ -81,6 +82,7 @@ class DeviceFacts(NamedTuple):
     uuid: str | None  # of an accelerator
     threads: int
     software: dict[str, str]  # framework versions, and the instruction set it chose
+    interop_threads: int | None = None  # None: the framework has none
 
 
 class Clock(Protocol):
@@ -183,6 +185,10 @@ class Engine(Protocol):
 
     def predict(self, source: DatasetSource, indices: Indices) -> NDArray[np.float32]:
         """Predictions, one row per index, on every rank; the work is split over the ranks."""
+        ...
+
+    def prepare_inference(self) -> ForwardPass | str:
+        """The forward pass in inference mode, valid until the next step, or why this rank cannot make one alone."""
         ...
 
     def save(self, file: IO[bytes]) -> None:

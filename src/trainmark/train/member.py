@@ -24,6 +24,7 @@ from trainmark.train.end_of_training import EndOfTraining
 from trainmark.train.end_request import EndRequest
 from trainmark.train.engine import Data, Engine, RankContext, load_engine
 from trainmark.train.evaluation import write_predictions
+from trainmark.train.inference import measure_inference
 from trainmark.train.loop import train
 from trainmark.train.open_data import open_data
 from trainmark.train.usage_log import sample_usage
@@ -58,6 +59,7 @@ def train_member(context: RankContext, attempt_number: int, request: EndRequest,
     write_predictions(context, engine, data, attempt.predictions)
     _record_memory(context, engine)
     stop_sampling()
+    measure_inference(context, engine, data)
     engine.barrier()
     if rank.rank == 0:
         _record_completion(context, attempt_number, quality, position.step / steps)
@@ -77,7 +79,13 @@ def _set_up(context: RankContext, engine: Engine) -> None:
             rank=context.rank.rank,
             device=device.name,
             device_uuid=device.uuid,
-            affinity=check_affinity(context.rank.cores, context.threads, device.threads),
+            affinity=check_affinity(
+                context.rank.cores,
+                context.threads,
+                device.threads,
+                context.config.launch.interop_threads,
+                device.interop_threads,
+            ),
             environment=recorded_environment(),
             allocator=loaded_allocator(),
             software={**versions, "python_executable": sys.executable, **device.software},

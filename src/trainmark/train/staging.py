@@ -11,9 +11,9 @@ from trainmark.data.staging.duplicator import Staged, StagedSplit, find_pack, st
 from trainmark.data.staging.pack import Selection
 from trainmark.machine.storage import read_when_visible, user_staging_folder
 from trainmark.spec.errors import StorageError
-from trainmark.spec.events import StagingStart, StagingStop
 from trainmark.spec.files import read_json, write_json
 from trainmark.spec.job_record import JobRecord
+from trainmark.spec.machine_events import StagingStart, StagingStop
 from trainmark.spec.plan import Rank
 from trainmark.spec.run_folder import AttemptFolder
 from trainmark.train.event_log import EventLog

@@ -4,8 +4,9 @@ import numpy as np
 
 from trainmark.collect.measured import NO_MEMBER, NOT_OVER, Measured
 from trainmark.collect.statistics import batches_of_steps, mean_interval, median_interval, pooled_rates, summary
-from trainmark.spec.events import RunStart, RunStop, StagingStop
+from trainmark.spec.events import RunStart, RunStop
 from trainmark.spec.layout import global_batch
+from trainmark.spec.machine_events import StagingStop
 from trainmark.spec.metrics import Column, Figure, MetricRow
 from trainmark.spec.result import Metric
 from trainmark.spec.units import show_bytes, show_duration

@@ -112,6 +112,7 @@ def chosen_options(context: RankContext, state: TrainingState, *, is_synthetic: 
         optimizer=train.optimizer,
         optimizer_form="fused" if state.optimizer.param_groups[0].get("fused") else "foreach",
         threads=torch.get_num_threads(),
+        interop_threads=torch.get_num_interop_threads(),
         thread_binding=config.launch.thread_binding,
         allocator=config.launch.allocator,
         memory_format=train.torch.memory_format,

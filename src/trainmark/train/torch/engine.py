@@ -19,6 +19,7 @@ from trainmark.train.engine import (
     Clock,
     Data,
     DeviceFacts,
+    ForwardPass,
     HostClock,
     IncompatibleStateError,
     RankContext,
@@ -60,6 +61,8 @@ class TorchEngine:
     def set_up(self) -> DeviceFacts:
         """Sets threads, seed and device."""
         torch.set_num_threads(self._context.threads)
+        if (interop_threads := self._context.config.launch.interop_threads) is not None:
+            torch.set_num_interop_threads(interop_threads)  # possible once, before any parallel work
         torch.manual_seed(weights_seed(self._context.config.seed, self._context.member))
         torch.backends.mkldnn.enabled = self._context.config.train.torch.onednn  # type: ignore[assignment]
         if self._on_gpu:
@@ -70,6 +73,7 @@ class TorchEngine:
             uuid=f"GPU-{torch.cuda.get_device_properties().uuid}" if self._on_gpu else None,
             threads=torch.get_num_threads(),
             software=describe_torch(),
+            interop_threads=torch.get_num_interop_threads(),
         )
 
     def join(self) -> Store | None:
@@ -182,6 +186,21 @@ class TorchEngine:
         model.train()
         rows = gather_rows(torch.cat(parts)[: len(share)], [len(each) for each in shares])
         return rows.cpu().numpy().astype(np.float32)
+
+    def prepare_inference(self) -> ForwardPass | str:
+        """Evaluation mode without gradients, as compiled and in the layout and precision of training."""
+        model = self._state.parallelism.compiled_model()
+        if model is None:
+            return f"train.parallel={self._context.config.train.parallel} splits the model: no rank holds all of it"
+        self._whole_model()  # averages running statistics over the ranks
+        model.eval()
+        task, arithmetic = self._state.task, self._state.arithmetic
+
+        def forward(batch: tuple[Tensor, Tensor]) -> Tensor:
+            with torch.inference_mode(), arithmetic.forward():
+                return task.predictions(model, batch[0])
+
+        return forward
 
     def _whole_model(self) -> nn.Module:
         """The model with all its weights, on every rank; cached until the next step."""

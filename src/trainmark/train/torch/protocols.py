@@ -130,6 +130,10 @@ class Parallelism(Protocol):
         """Returns the model with all its weights, for predictions, on every worker; collective."""
         ...
 
+    def compiled_model(self) -> nn.Module | None:
+        """Returns the model that the training step calls, without communication; None if this worker has a part."""
+        ...
+
     def state(self, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
         """The state of this worker for a checkpoint: tensors and plain values; collective."""
         ...

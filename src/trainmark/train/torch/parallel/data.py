@@ -57,7 +57,8 @@ class DataParallel:
     def __init__(self, model: nn.Module, parts: Parts) -> None:
         self._parts = parts
         self._model = model.train()
-        self._wrapped = parts.communicator.wrap(compile_for_training(model, parts.settings))
+        self._compiled = compile_for_training(model, parts.settings)
+        self._wrapped = parts.communicator.wrap(self._compiled)
         self._scaler = parts.arithmetic.scaler
 
     def parameters(self) -> list[nn.Parameter]:
@@ -66,8 +67,8 @@ class DataParallel:
 
     def forward_backward(self, inputs: Tensor, targets: Tensor) -> Tensor:
         """The mean loss of this worker's samples; gradients are reduced in the last of the accumulated passes."""
-        if not self._model.training:  # after an evaluation
-            self._model.train()
+        if not self._compiled.training:  # after inference
+            self._compiled.train()
         passes = self._parts.settings.accumulation
         if passes == 1:
             return one_pass(self._wrapped, self._parts, inputs, targets)
@@ -81,6 +82,10 @@ class DataParallel:
         """The model itself, with the running statistics of all workers."""
         average_buffers(self._model, self._parts.replicas)
         return self._model
+
+    def compiled_model(self) -> nn.Module | None:
+        """The model in its compiled form, without gradient reduction."""
+        return self._compiled
 
     def state(self, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
         """Weights, this worker's running statistics, and the state of optimizer, loss scale and communicator."""

@@ -123,6 +123,10 @@ class Pipeline:
             broadcast_flat(place, list(part.state_dict().values()), self._parts.workers)
         return whole
 
+    def compiled_model(self) -> nn.Module | None:
+        """None: every worker has some of the layers."""
+        return None
+
     def state(self, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
         """Weights and running statistics of this stage, and its optimizer state."""
         return state_of(self._layers, optimizer, self._parts.arithmetic.scaler)

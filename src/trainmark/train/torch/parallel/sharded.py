@@ -87,6 +87,10 @@ class Sharded:
             target[name].copy_(buffer)
         return whole
 
+    def compiled_model(self) -> nn.Module | None:
+        """None: every worker has a shard of each weight."""
+        return None
+
     def state(self, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
         """This worker's shards, running statistics and optimizer state."""
         scaler = self._parts.arithmetic.scaler
