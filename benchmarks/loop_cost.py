@@ -22,12 +22,12 @@ from trainmark.data.epochs import Indices, Views
 from trainmark.data.source import Synthetic
 from trainmark.machine.local_site import local_site
 from trainmark.machine.software import describe_machine
-from trainmark.pipeline import write_run
 from trainmark.plan.make import make_plan
 from trainmark.plan.resolve import parse_setting, resolve_config
 from trainmark.spec.events import EpochFacts
 from trainmark.spec.job_record import JobRecord
 from trainmark.spec.run_folder import Places
+from trainmark.store.new_run import write_run
 from trainmark.train.checkpoints import Checkpoints, Position
 from trainmark.train.end_of_training import EndOfTraining
 from trainmark.train.end_request import EndRequest

@@ -4,39 +4,29 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from trainmark.collect.build import build_result, config_hash
+from trainmark.collect.build import build_result
 from trainmark.collect.progress import ProgressReader, mark_queued, read_progress
-from trainmark.data.bootstrap import write_bootstraps
-from trainmark.data.epochs import steps_per_epoch
-from trainmark.data.facts import facts_of
-from trainmark.data.folders import Progress, generate_missing, open_dataset
+from trainmark.data.folders import Progress, generate_missing
 from trainmark.launch.follow import RunJobs, cancel_jobs, follow_runs, raise_first
 from trainmark.launch.launcher import Launcher, ask_queue, preview_scripts
 from trainmark.machine.claims import stop_claim_holder
-from trainmark.machine.storage import flush_file_system, write_from_reserve
+from trainmark.machine.storage import write_from_reserve
 from trainmark.plan.data_check import check_data
 from trainmark.plan.estimate import estimate_run
 from trainmark.plan.make import make_plan
 from trainmark.spec.config import RunChoices, RunConfig
-from trainmark.spec.config_file import config_text, site_text
 from trainmark.spec.errors import TrainmarkError
-from trainmark.spec.files import write_json, write_text
+from trainmark.spec.files import write_text
 from trainmark.spec.job_record import job_records
-from trainmark.spec.plan import Plan, plan_as_json
+from trainmark.spec.plan import Plan
 from trainmark.spec.registries import LAUNCHERS
 from trainmark.spec.result import Result
 from trainmark.spec.run_folder import Places, RunFolder
 from trainmark.spec.site import Site
 from trainmark.spec.status import Estimate, MemberProgress
-from trainmark.spec.stored_run import Stored, change_data_dir, initial_settings, places_of, read_stored, refuse_edits
-from trainmark.store.runs import (
-    StudyMark,
-    check_runs_dir,
-    describe_origin,
-    keep_earlier_result,
-    new_run_folder,
-    new_run_id,
-)
+from trainmark.spec.stored_run import Stored, change_data_dir, places_of, read_stored, refuse_edits
+from trainmark.store.new_run import StudyMark, check_runs_dir, write_run
+from trainmark.store.runs import keep_earlier_result
 from trainmark.store.speed import newest_speed
 
 # Called at every poll of a run with its folder and a function that reads its members' progress.
@@ -77,29 +67,6 @@ def prepare(planned: PlannedRun, making: Progress, preparing: Progress, mark: St
     """Generates data, draws bootstrap samples and writes the run folder; launches nothing."""
     generate_missing(planned.config, planned.places.data, making)
     return write_run(planned.config, planned.plan, planned.site, planned.places, preparing, mark)
-
-
-def write_run(
-    config: RunConfig,
-    plan: Plan,
-    site: Site,
-    places: Places,
-    progress: Progress | None = None,
-    mark: StudyMark | None = None,
-) -> RunFolder:
-    """Writes a run folder with config, site, plan and bootstrap samples; `mark` says to which study it belongs."""
-    facts = facts_of(open_dataset(config, places.data))
-    with new_run_folder(places.runs, mark.run_id if mark else new_run_id(config.workload)) as folder:
-        drawn = (config.ensemble.bootstrap, facts.num_train or 0, config.seed, plan.members)
-        for audit in write_bootstraps(folder, *drawn, progress):
-            steps_per_epoch(audit["draws"], config.train, plan.workers_per_member)  # raises on too few
-        flush_file_system(folder.path)
-        write_text(folder.config, config_text(config))
-        write_text(folder.site, site_text(site))
-        origin = describe_origin(config, facts, config_hash(config), mark)
-        write_json(folder.origin, origin | initial_settings(config, plan, site, places))
-        write_json(folder.plan, plan_as_json(plan))  # last: a folder with a plan is a run that can be resumed
-    return folder
 
 
 def reopen(folder: RunFolder, making: Progress, data_dir: Path | None = None) -> RunFolder:

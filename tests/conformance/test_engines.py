@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from tests.planned import EIGHT_CORES
 from tests.worker_group import run_workers
 from trainmark.data.source import DatasetSource, Streamed, Synthetic
-from trainmark.pipeline import write_run
 from trainmark.plan.make import make_plan
 from trainmark.plan.resolve import parse_setting, resolve_config
 from trainmark.spec.event_files import read_events
@@ -22,6 +21,7 @@ from trainmark.spec.job_record import JobRecord
 from trainmark.spec.machine_events import Inference, InferenceStart
 from trainmark.spec.registries import ENGINES
 from trainmark.spec.run_folder import Places
+from trainmark.store.new_run import write_run
 from trainmark.train.checkpoints import write_state
 from trainmark.train.engine import Data, Engine, RankContext, UnreadableStateError, load_engine
 from trainmark.train.event_log import EventLog

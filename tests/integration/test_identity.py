@@ -11,13 +11,13 @@ import torch
 
 from tests.run_events import events_of, losses_of
 from tests.two_cores import CORES
-from trainmark.pipeline import write_run
 from trainmark.plan.make import make_plan
 from trainmark.plan.resolve import parse_setting, resolve_config
 from trainmark.spec.job_record import JobRecord
 from trainmark.spec.registries import OPTIMIZERS, SCHEDULES
 from trainmark.spec.run_folder import Places, RunFolder
 from trainmark.spec.site import NodeGroup, Site, Slot
+from trainmark.store.new_run import write_run
 from trainmark.train.end_request import EndRequest
 from trainmark.train.engine import RankContext
 from trainmark.train.event_log import EventLog

@@ -7,7 +7,6 @@ import pytest
 
 from trainmark.collect.build import build_result
 from trainmark.collect.progress import read_progress
-from trainmark.pipeline import write_run
 from trainmark.plan.make import make_plan
 from trainmark.plan.resolve import parse_setting, resolve_config
 from trainmark.spec.files import write_json
@@ -16,6 +15,7 @@ from trainmark.spec.plan import Job, Rank
 from trainmark.spec.run_folder import AttemptFolder, Places, RunFolder
 from trainmark.spec.site import NodeGroup, Site, Slot
 from trainmark.spec.status import MemberState, QueueAnswer, QueueState
+from trainmark.store.new_run import write_run
 
 SITE = Site(name="site", groups=(NodeGroup(slots=(Slot(cores=(0,)),)),))
 SETTINGS = ("launch.launcher=slurm", "data.num_train=100", "data.num_eval=10", "ensemble.members=1")

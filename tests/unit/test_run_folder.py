@@ -16,7 +16,8 @@ from trainmark.spec.job_record import job_records, read_job_record, write_jobs
 from trainmark.spec.result import MemberResult
 from trainmark.spec.run_folder import Places, RunFolder
 from trainmark.spec.stored_run import change_data_dir, initial_settings, places_of
-from trainmark.store.runs import all_runs, check_runs_dir, keep_earlier_result
+from trainmark.store.new_run import check_runs_dir
+from trainmark.store.runs import all_runs, keep_earlier_result
 
 
 @pytest.fixture

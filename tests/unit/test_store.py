@@ -1,16 +1,17 @@
 """Runs are found by id, prefix, path and `latest`."""
 
-from datetime import UTC, datetime
+import secrets
 from pathlib import Path
 
 import pytest
 
 from trainmark.spec.errors import ConfigError, RunNotFoundError
-from trainmark.store.runs import all_runs, find_run, new_run_folder, read_result
+from trainmark.store.new_run import new_run_folder
+from trainmark.store.runs import all_runs, find_run, read_result
 
 
 def make_run(runs_dir: Path, second: int) -> str:
-    with new_run_folder(runs_dir, "w", datetime(2026, 1, 1, 0, 0, second, tzinfo=UTC)) as folder:
+    with new_run_folder(runs_dir, f"20260101-00000{second}-w-{secrets.token_hex(2)}") as folder:
         folder.plan.write_text("{}")
     return folder.run_id
 
@@ -40,7 +41,7 @@ def test_two_runs_of_one_second_get_different_folders(tmp_path: Path) -> None:
 
 
 def test_a_run_that_cannot_be_staged_leaves_nothing(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="x"), new_run_folder(tmp_path, "w", datetime.now(UTC)):
+    with pytest.raises(ValueError, match="x"), new_run_folder(tmp_path, "x"):
         raise ValueError("x")
     assert list(tmp_path.iterdir()) == []
 
@@ -49,7 +50,7 @@ def test_a_runs_folder_that_cannot_be_made_is_an_error_with_the_next_step(tmp_pa
     (tmp_path / "file").write_text("")
     with (
         pytest.raises(ConfigError, match=r"Runs cannot be stored in .*: Not a directory\. .*--runs-dir"),
-        new_run_folder(tmp_path / "file" / "runs", "w", datetime.now(UTC)),
+        new_run_folder(tmp_path / "file" / "runs", "x"),
     ):
         pass
 

@@ -59,7 +59,7 @@ def run_preflight(
     from trainmark.report.machine_text import findings_table
     from trainmark.spec.errors import RunFailedError
     from trainmark.spec.units import counted
-    from trainmark.store.runs import check_runs_dir
+    from trainmark.store.new_run import check_runs_dir
 
     check_runs_dir(runs_dir)
     progress = progress_console()

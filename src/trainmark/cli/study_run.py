@@ -1,6 +1,6 @@
 """Starts, resumes and shows studies: progress on standard error, the table on standard output."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from trainmark.cli.output import live_progress, print_json
@@ -12,15 +12,13 @@ from trainmark.plan.resolve import parse_setting, read_site_file
 from trainmark.report.console import progress_console, result_console
 from trainmark.report.study_page import print_study
 from trainmark.report.study_progress import StudyProgress
-from trainmark.spec.errors import RunFailedError
 from trainmark.spec.run_folder import Places
 from trainmark.spec.table import Table
 from trainmark.studies.axes import parse_values
-from trainmark.studies.conduct import conduct, outcomes_of
 from trainmark.studies.make import Asked, make_study, write_study
 from trainmark.studies.outcomes import Outcomes
 from trainmark.studies.preview import preview_lines, preview_record
-from trainmark.studies.publish import publish, published
+from trainmark.studies.publish import conduct_and_publish, fail_unless_whole, published
 from trainmark.studies.record import StudyFolder, StudyRecord, read_study
 from trainmark.studies.study import Study
 from trainmark.studies.whole import ALL, make_all, parts_of, publish_all
@@ -60,7 +58,7 @@ def carry_on(folder: StudyFolder, *, as_json: bool) -> None:
         return
     outcomes, table = _conduct(folder, record)
     show_table(folder, table, as_json=as_json)
-    _fail_unless_whole(folder, [outcomes])
+    fail_unless_whole(folder, [outcomes])
 
 
 def _carry_on_all(folder: StudyFolder, record: StudyRecord, *, as_json: bool) -> None:
@@ -76,7 +74,7 @@ def _carry_on_all(folder: StudyFolder, record: StudyRecord, *, as_json: bool) ->
         print_json({"study": folder.study_id, "path": str(folder.path), "parts": record.parts})
     else:
         print(page)
-    _fail_unless_whole(folder, outcomes)
+    fail_unless_whole(folder, outcomes)
 
 
 def _conduct(folder: StudyFolder, record: StudyRecord) -> tuple[Outcomes, Table]:
@@ -84,38 +82,14 @@ def _conduct(folder: StudyFolder, record: StudyRecord) -> tuple[Outcomes, Table]
     console = progress_console()
     for line in (f"study {record.study_id} in {folder.path}", preview_lines(record)[0]):
         console.print(line, soft_wrap=True, markup=False, highlight=False)
-    try:
-        with live_progress() as watch:
-            outcomes = conduct(folder, watching(StudyProgress(console), watch))
-    except BaseException:
-        _publish_what_there_is(folder)
-        raise
-    return outcomes, publish(folder, read_study(folder), outcomes)
-
-
-def _publish_what_there_is(folder: StudyFolder) -> None:
-    """Publishes a study that was stopped; an error here must not hide why it was."""
-    try:
-        record = read_study(folder)
-        publish(folder, record, outcomes_of(folder, record))
-    except Exception:  # noqa: BLE001
-        pass
+    with live_progress() as watch:
+        return conduct_and_publish(folder, watching(StudyProgress(console), watch))
 
 
 def show_table(folder: StudyFolder, table: Table, *, as_json: bool) -> None:
+    """Prints the table and the paths of the files."""
     if as_json:
         print_json({"study": folder.study_id, "path": str(folder.path), "table": table.model_dump(mode="json")})
         return
     print_study(table, result_console())
     print("\n".join(str(path) for path in published(folder)))
-
-
-def _fail_unless_whole(folder: StudyFolder, found: Iterable[Outcomes]) -> None:
-    """Raises (exit code 1) if runs are missing; refused points are part of the answer."""
-    runs = [run for outcomes in found for point in outcomes.points for run in point.runs]
-    missing = [run for run in runs if run.result is None]
-    if missing:
-        raise RunFailedError(
-            f"{len(missing)} of {len(runs)} runs have no Result; the first, {missing[0].run_id}: {missing[0].reason}. "
-            f"Try them again with: trainmark study resume {folder.path}"
-        )

@@ -1,7 +1,5 @@
 """The Result of a run folder, rebuilt from its files on demand, also of an unfinished run."""
 
-import hashlib
-import json
 from typing import Any, Literal
 
 from trainmark.collect.compute import compute_metrics
@@ -9,7 +7,6 @@ from trainmark.collect.measured import Measured, Member
 from trainmark.collect.reading import read_measured
 from trainmark.collect.warnings import find_warnings
 from trainmark.machine.claims import has_live_claim
-from trainmark.spec.config import RunConfig
 from trainmark.spec.events import DataReady, EngineReady, EpochStop, RankStarted
 from trainmark.spec.files import read_record
 from trainmark.spec.layout import global_batch, layout_of, samples_per_replica
@@ -169,9 +166,3 @@ def _fingerprint(measured: Measured) -> str | None:
         if ready := member.one(DataReady):
             return ready.fingerprint
     return None
-
-
-def config_hash(config: RunConfig) -> str:
-    """Returns a short checksum of the configuration."""
-    text = json.dumps(config.model_dump(exclude_none=True), sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]

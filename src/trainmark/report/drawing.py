@@ -10,15 +10,14 @@ from itertools import cycle, pairwise
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+
+from trainmark.report.bars import PALETTE, SHADE, Bars, HeatMap, Numbers, draw_bars, draw_heat_map
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Canvas
 
-# Okabe and Ito's colour-blind safe palette, without yellow, which is invisible on white.
-PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-GREY, SHADE = "#666666", "#e8e8e8"
+GREY = "#666666"
 DASHES = ("--", ":", "-.")
 WIDTH_INCHES, LEGEND_INCHES = 7.6, 0.5
 MAX_MARKED = 40  # points per line that get markers
@@ -39,7 +38,6 @@ STYLE: dict[Any, Any] = {
     "lines.linewidth": 1.2,
 }
 
-Numbers = NDArray[np.float64]
 Span = tuple[float, float]
 
 
@@ -58,31 +56,6 @@ class Curve:
     high: Numbers | None = None
     shape: Literal["line", "stairs", "area"] = "line"
     colour: str | None = None  # None: from the palette, by position
-
-
-@dataclass(frozen=True)
-class Bars:
-    """A bar per name, optionally with an interval; several `Bars` of a plot stand side by side."""
-
-    label: str
-    names: tuple[str, ...]
-    y: Numbers  # nan: a gap
-    low: Numbers | None = None
-    high: Numbers | None = None
-
-
-@dataclass(frozen=True)
-class HeatMap:
-    """A number per cell; nan is a gap, drawn hatched."""
-
-    title: str
-    x_label: str
-    y_label: str
-    x_names: tuple[str, ...]
-    y_names: tuple[str, ...]
-    values: Numbers  # rows × columns
-    unit: str = ""
-    span: tuple[float | None, float | None] = (None, None)  # of the colours
 
 
 class Reference(NamedTuple):
@@ -189,7 +162,7 @@ def draw_on(canvas: "Canvas", figure: Figure) -> None:
             if plot is None:
                 axes.set_axis_off()
             elif isinstance(plot, HeatMap):
-                _draw_heat_map(canvas, axes, plot)
+                draw_heat_map(canvas, axes, plot)
             else:
                 _draw_plot(axes, plot)
                 handles, labels = axes.get_legend_handles_labels()
@@ -206,7 +179,7 @@ def _draw_plot(axes: "Axes", plot: Plot) -> None:
         colour = curve.colour or PALETTE[number if are_named else 0]
         _draw_curve(axes, curve, colour, label=curve.label if are_named else None)
     if plot.bars:
-        _draw_bars(axes, plot.bars)
+        draw_bars(axes, plot.bars)
     for (label, y, x), dashes in zip(plot.references, cycle(DASHES)):
         style: dict[str, Any] = {"color": GREY, "linestyle": dashes, "linewidth": 1, "label": label}
         if x is None:
@@ -245,47 +218,6 @@ def _draw_curve(axes: "Axes", curve: Curve, colour: str, label: str | None) -> N
             markersize=3,
             label=label,
         )
-
-
-def _draw_bars(axes: "Axes", bars: tuple[Bars, ...]) -> None:
-    width = 0.8 / len(bars)
-    for number, each in enumerate(bars):
-        at = np.arange(len(each.names)) + (number - (len(bars) - 1) / 2) * width
-        low, high = (each.y if end is None else end for end in (each.low, each.high))
-        axes.bar(at, each.y, width * 0.92, color=PALETTE[number % len(PALETTE)], label=each.label)
-        error = np.nan_to_num(np.abs(np.stack([each.y - low, high - each.y])))
-        axes.errorbar(at, each.y, error, fmt="none", ecolor="black", elinewidth=0.8, capsize=2)
-        for x, value, top in zip(at, each.y, high, strict=True):
-            axes.annotate(
-                f"{value:.3g}" if np.isfinite(value) else "no result",
-                (x, top if np.isfinite(value) else 0),
-                xytext=(0, 2),
-                textcoords="offset points",
-                ha="center",
-                fontsize=7,
-                rotation=0 if np.isfinite(value) else 90,
-            )
-    axes.set_xticks(np.arange(len(bars[0].names)), bars[0].names, rotation=20 if len(bars[0].names) > 4 else 0)
-    axes.grid(visible=False, axis="x")
-
-
-def _draw_heat_map(canvas: "Canvas", axes: "Axes", plot: HeatMap) -> None:
-    """Draws cells from dark (low) to light (high) with their numbers; viridis is safe for the colour-blind."""
-    low, high = plot.span
-    image = axes.imshow(np.ma.masked_invalid(plot.values), cmap="viridis", vmin=low, vmax=high, aspect="auto")
-    axes.set_facecolor(SHADE)
-    threshold = np.mean(image.get_clim())
-    for (row, column), value in np.ndenumerate(plot.values):
-        text, colour = ("–", "black") if not np.isfinite(value) else (f"{value:.3g}", "white")
-        colour = "black" if np.isfinite(value) and value > threshold else colour
-        axes.text(column, row, text, ha="center", va="center", color=colour, fontsize=8)
-    axes.set_xticks(range(len(plot.x_names)), plot.x_names)
-    axes.set_yticks(range(len(plot.y_names)), plot.y_names)
-    axes.set_title(plot.title, fontsize=9, loc="left", pad=2)
-    axes.set_xlabel(plot.x_label)
-    axes.set_ylabel(plot.y_label)
-    axes.grid(visible=False)
-    canvas.colorbar(image, ax=axes, label=plot.unit or None)
 
 
 def _scale_x(axes: "Axes", plot: Plot) -> None:

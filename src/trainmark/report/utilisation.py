@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from trainmark.report.drawing import PALETTE, Curve, Figure, Plot
+from trainmark.report.bars import PALETTE
+from trainmark.report.drawing import Curve, Figure, Plot
 from trainmark.report.plots import RankEvents
 from trainmark.spec.event_files import first_of
 from trainmark.spec.events import EpochStart, EpochStop, Event

@@ -1,5 +1,7 @@
 """Reads and writes RunConfig as config.toml and Site as site.toml."""
 
+import hashlib
+import json
 import tomllib
 from pathlib import Path
 
@@ -29,3 +31,9 @@ def read_config(path: Path) -> RunConfig:
 def read_site(path: Path) -> Site:
     """Reads what `site_text` wrote."""
     return Site.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+
+
+def config_hash(config: RunConfig) -> str:
+    """Returns a short checksum of the configuration."""
+    text = json.dumps(config.model_dump(exclude_none=True), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

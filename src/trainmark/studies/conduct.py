@@ -17,7 +17,8 @@ from trainmark.spec.registries import LAUNCHERS, STUDIES
 from trainmark.spec.result import Result
 from trainmark.spec.run_folder import Places, RunFolder
 from trainmark.spec.site import Site
-from trainmark.store.runs import StudyMark, read_result
+from trainmark.store.new_run import StudyMark
+from trainmark.store.runs import read_result
 from trainmark.studies.make import plan_point, with_points
 from trainmark.studies.outcomes import Outcome, Outcomes, PointOutcomes
 from trainmark.studies.record import PlannedStudyRun, StudyFolder, StudyRecord, read_study, write_record

@@ -19,7 +19,7 @@ from trainmark.spec.files import write_text
 from trainmark.spec.run_folder import Places
 from trainmark.spec.site import Site
 from trainmark.spec.units import show_bytes
-from trainmark.store.runs import check_runs_dir
+from trainmark.store.new_run import check_runs_dir
 from trainmark.studies.outcomes import Point
 from trainmark.studies.record import (
     PlannedPoint,

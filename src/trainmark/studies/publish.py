@@ -1,16 +1,20 @@
 """Writes the outcome of a study: table.csv, table.json, each figure as SVG and PDF, report.html."""
 
+from collections.abc import Iterable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import IO
 
 from trainmark.report.drawing import Figure, draw_pdf
 from trainmark.report.study_page import StudySection, study_page
+from trainmark.spec.errors import RunFailedError
 from trainmark.spec.files import write_atomically, write_text
 from trainmark.spec.registries import STUDIES
 from trainmark.spec.table import Table
+from trainmark.studies.conduct import Watching, conduct, outcomes_of
 from trainmark.studies.outcomes import Outcomes
-from trainmark.studies.record import StudyFolder, StudyRecord
+from trainmark.studies.record import StudyFolder, StudyRecord, read_study
 from trainmark.studies.study import Study
 
 
@@ -33,6 +37,29 @@ def publish(folder: StudyFolder, record: StudyRecord, outcomes: Outcomes) -> Tab
             write_atomically(folder.figure(figure.name, "pdf"), partial(_write, content))
     write_text(folder.page, study_page([section]))
     return section.table
+
+
+def conduct_and_publish(folder: StudyFolder, watching: Watching) -> tuple[Outcomes, Table]:
+    """Runs what is missing of a study and writes all files, also of one that is stopped."""
+    try:
+        outcomes = conduct(folder, watching)
+    except BaseException:
+        with suppress(Exception):  # an error here must not hide why it was stopped
+            record = read_study(folder)
+            publish(folder, record, outcomes_of(folder, record))
+        raise
+    return outcomes, publish(folder, read_study(folder), outcomes)
+
+
+def fail_unless_whole(folder: StudyFolder, found: Iterable[Outcomes]) -> None:
+    """Raises (exit code 1) if runs are missing; points that cannot run are part of the answer."""
+    runs = [run for outcomes in found for point in outcomes.points for run in point.runs]
+    missing = [run for run in runs if run.result is None]
+    if missing:
+        raise RunFailedError(
+            f"{len(missing)} of {len(runs)} runs have no Result; the first, {missing[0].run_id}: {missing[0].reason}. "
+            f"Try them again with: trainmark study resume {folder.path}"
+        )
 
 
 def _write(content: bytes, file: IO[bytes]) -> None:

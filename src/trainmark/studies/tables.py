@@ -5,7 +5,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from trainmark.report.drawing import Bars, Curve, Figure, HeatMap, Plot
+from trainmark.report.bars import Bars, HeatMap
+from trainmark.report.drawing import Curve, Figure, Plot
 from trainmark.spec.metrics import metric_rows
 from trainmark.spec.table import Cell, Column, Table
 from trainmark.studies.outcomes import Outcomes, PointOutcomes, Summary

@@ -1,0 +1,82 @@
+"""Bars by name and heat maps, as data and drawn."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Canvas
+
+# Okabe and Ito's colour-blind safe palette, without yellow, which is invisible on white.
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+SHADE = "#e8e8e8"
+Numbers = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Bars:
+    """A bar per name, optionally with an interval; several `Bars` of a plot stand side by side."""
+
+    label: str
+    names: tuple[str, ...]
+    y: Numbers  # nan: a gap
+    low: Numbers | None = None
+    high: Numbers | None = None
+
+
+@dataclass(frozen=True)
+class HeatMap:
+    """A number per cell; nan is a gap, drawn hatched."""
+
+    title: str
+    x_label: str
+    y_label: str
+    x_names: tuple[str, ...]
+    y_names: tuple[str, ...]
+    values: Numbers  # rows × columns
+    unit: str = ""
+    span: tuple[float | None, float | None] = (None, None)  # of the colours
+
+
+def draw_bars(axes: "Axes", bars: tuple[Bars, ...]) -> None:
+    width = 0.8 / len(bars)
+    for number, each in enumerate(bars):
+        at = np.arange(len(each.names)) + (number - (len(bars) - 1) / 2) * width
+        low, high = (each.y if end is None else end for end in (each.low, each.high))
+        axes.bar(at, each.y, width * 0.92, color=PALETTE[number % len(PALETTE)], label=each.label)
+        error = np.nan_to_num(np.abs(np.stack([each.y - low, high - each.y])))
+        axes.errorbar(at, each.y, error, fmt="none", ecolor="black", elinewidth=0.8, capsize=2)
+        for x, value, top in zip(at, each.y, high, strict=True):
+            axes.annotate(
+                f"{value:.3g}" if np.isfinite(value) else "no result",
+                (x, top if np.isfinite(value) else 0),
+                xytext=(0, 2),
+                textcoords="offset points",
+                ha="center",
+                fontsize=7,
+                rotation=0 if np.isfinite(value) else 90,
+            )
+    axes.set_xticks(np.arange(len(bars[0].names)), bars[0].names, rotation=20 if len(bars[0].names) > 4 else 0)
+    axes.grid(visible=False, axis="x")
+
+
+def draw_heat_map(canvas: "Canvas", axes: "Axes", plot: HeatMap) -> None:
+    """Draws cells from dark (low) to light (high) with their numbers; viridis is safe for the colour-blind."""
+    low, high = plot.span
+    image = axes.imshow(np.ma.masked_invalid(plot.values), cmap="viridis", vmin=low, vmax=high, aspect="auto")
+    axes.set_facecolor(SHADE)
+    threshold = np.mean(image.get_clim())
+    for (row, column), value in np.ndenumerate(plot.values):
+        text, colour = ("–", "black") if not np.isfinite(value) else (f"{value:.3g}", "white")
+        colour = "black" if np.isfinite(value) and value > threshold else colour
+        axes.text(column, row, text, ha="center", va="center", color=colour, fontsize=8)
+    axes.set_xticks(range(len(plot.x_names)), plot.x_names)
+    axes.set_yticks(range(len(plot.y_names)), plot.y_names)
+    axes.set_title(plot.title, fontsize=9, loc="left", pad=2)
+    axes.set_xlabel(plot.x_label)
+    axes.set_ylabel(plot.y_label)
+    axes.grid(visible=False)
+    canvas.colorbar(image, ax=axes, label=plot.unit or None)
