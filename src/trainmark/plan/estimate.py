@@ -24,6 +24,7 @@ CEILINGS = {"avx512f": 150e9, "avx2": 75e9, "sve": 40e9, "asimd": 25e9}
 SLOWEST_CEILING = 5e9
 
 START_S = (4.0, 15.0)  # per wave: loading torch and data, ceiling
+INFERENCE = 2.4  # measure.inference_seconds: two batch sizes, each with a fifth of warm-up
 PROCESS_BYTES = (0.30 * 2**30, 0.55 * 2**30)  # Python and torch
 ACTIVATIONS = (0.8, 1.7)  # peak over what is kept for the backward pass
 EVALUATED = 0.15  # of a sample's activations are live in inference
@@ -91,7 +92,8 @@ def _seconds(config: RunConfig, plan: Plan, facts: DataFacts, cost: Cost, speed:
     flop = cost.gflop * 1e9 * (trained + predicted / 3)
     cores = sum(len(rank.cores) for rank in plan.jobs[0].ranks)
     least, most = (flop / (cores * speed.ceiling_flops * share) for share in reversed(speed.shares))
-    return plan.waves * (START_S[0] + least), plan.waves * (START_S[1] + most)
+    after = INFERENCE * config.measure.inference_seconds * config.measure.inference
+    return plan.waves * (START_S[0] + least + after), plan.waves * (START_S[1] + most + after)
 
 
 def _worker_bytes(config: RunConfig, facts: DataFacts, cost: Cost) -> Range:
