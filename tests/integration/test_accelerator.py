@@ -56,3 +56,12 @@ def test_a_run_on_an_accelerator_gives_a_valid_result(trainmark: Command) -> Non
     assert busy["status"] == "measured", busy["reason"]
     (node,) = busy["detail"]["nodes"]
     assert (node["accelerators"], node["memory_bytes"] > 0) == (1, True)
+
+
+def test_the_trained_model_is_measured_on_an_accelerator(trainmark: Command) -> None:
+    settings = ("--set", "measure.inference=true", "--set", "measure.inference_seconds=1")
+    done = trainmark("run", *SMALL, "--members", "1", "--json", *settings, CUDA_VISIBLE_DEVICES="0")
+    assert done.returncode == 0, done.stderr
+    metrics = json.loads(done.stdout)["metrics"]
+    names = ("inference_samples_per_s", "inference_latency_p50_s", "inference_latency_p99_s")
+    assert [metrics[name]["reason"] for name in names] == [None, None, None]

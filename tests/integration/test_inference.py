@@ -10,7 +10,7 @@ from tests.run_events import events_of
 
 METRICS = ("inference_samples_per_s", "inference_latency_p50_s", "inference_latency_p99_s")
 MEASURED = [
-    *("--set", "measure.inference=true", "--set", "measure.inference_seconds=1", "--set", "measure.ceiling=false"),
+    *("--set", "measure.inference=true", "--set", "measure.inference_seconds=2", "--set", "measure.ceiling=false"),
     *("--members", "1", "--set", "train.batch_size=16"),
 ]
 

@@ -45,6 +45,9 @@ def test_seconds_are_flop_over_what_the_cores_gave_before() -> None:
     assert waves.seconds == pytest.approx((2 * (4 + 7776 / 26), 2 * (15 + 7776 / 14)), rel=1e-3)
     alone, _ = estimate(f"{R50} {few} ensemble.members=1", stored)
     assert alone.seconds == pytest.approx((4 + 7776 / 52, 15 + 7776 / 28), rel=1e-3)
+    # Inference adds 10 s and 2 s of warm-up for each of two batch sizes.
+    timed, _ = estimate(f"{R50} {few} measure.inference=true measure.inference_seconds=10", stored)
+    assert timed.seconds == pytest.approx((4 + 24 + 7776 / 26, 15 + 24 + 7776 / 14), rel=1e-3)
 
 
 def test_memory_is_weights_optimizer_state_and_activations() -> None:

@@ -25,6 +25,7 @@ CEILINGS = {"avx512f": 150e9, "avx2": 75e9, "sve": 40e9, "asimd": 25e9}
 SLOWEST_CEILING = 5e9
 
 START_S = (4.0, 15.0)  # per wave: loading torch and data, ceiling
+INFERENCE = 2.4  # measure.inference_seconds: two batch sizes, each with a fifth of warm-up
 PROCESS_BYTES = (0.30 * 2**30, 0.55 * 2**30)  # Python and torch
 ACTIVATIONS = (0.8, 1.7)  # peak over what is kept for the backward pass
 EVALUATED = 0.15  # of a sample's activations are live in inference
@@ -111,7 +112,8 @@ def _member_seconds(config: RunConfig, plan: Plan, facts: DataFacts, samples_per
     if config.evaluate.out_of_bag and config.ensemble.bootstrap != "none" and facts.num_eval:
         predicted += round(OUT_OF_BAG * num_train)
     # A forward pass is a third of a training pass.
-    return (total * batch + predicted / 3) / samples_per_s
+    after = INFERENCE * config.measure.inference_seconds * config.measure.inference
+    return (total * batch + predicted / 3) / samples_per_s + after
 
 
 def _worker_bytes(config: RunConfig, facts: DataFacts, cost: Cost) -> Range:
