@@ -4,7 +4,7 @@ import pytest
 
 from trainmark.spec.config import TrainConfig
 from trainmark.spec.registries import SCHEDULES
-from trainmark.train.learning_rate import Progress
+from trainmark.workloads.learning_rate import Progress
 
 
 @pytest.mark.parametrize("name", list(SCHEDULES))

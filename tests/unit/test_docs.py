@@ -20,7 +20,7 @@ from trainmark.plan.make import make_plan
 from trainmark.plan.resolve import parse_setting, resolve_config
 from trainmark.spec.config import RunConfig
 from trainmark.spec.event_files import KINDS as EVENT_KINDS
-from trainmark.spec.registries import DATASETS, KINDS, METRICS, WORKLOADS
+from trainmark.spec.registries import DATASETS, KINDS, METRICS, STUDIES, WORKLOADS
 from trainmark.spec.result import MemberResult, Metric, Result
 from trainmark.spec.site import NodeGroup, Site, Slot
 from trainmark.spec.status import StoredSpeed
@@ -220,3 +220,14 @@ def test_every_module_that_a_document_names_exists() -> None:
     }
     assert len(named) > 40
     assert [each for each in sorted(named) if not (ROOT / "src/trainmark" / each[1]).exists()] == []
+
+
+@pytest.mark.parametrize("name", list(STUDIES))
+def test_every_study_is_documented_with_its_axes_and_what_it_reproduces(name: str) -> None:
+    study = STUDIES.load(name)
+    found = re.search(rf"^### {re.escape(name)}$(.*?)(?=^### |^## |\Z)", text("studies.md"), re.MULTILINE | re.DOTALL)
+    assert found, f"studies.md has no heading '### {name}'"
+    assert study.documents in found[1]
+    assert f"trainmark study {name}" in found[1]
+    for axis in study.axes:
+        assert f"`--{axis.name}`" in found[1], axis.name

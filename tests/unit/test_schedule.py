@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from trainmark.spec.config import TrainConfig
 from trainmark.spec.registries import SCHEDULES
-from trainmark.train.learning_rate import Progress, learning_rate, weight_decay_factor
+from trainmark.workloads.learning_rate import Progress, learning_rate, weight_decay_factor
 
 
 def settings_of(**settings: Any) -> TrainConfig:

@@ -1,7 +1,6 @@
 """Progress of studies on standard error: which run starts, what it gave, how long the rest will take."""
 
-from trainmark import pipeline
-from trainmark.cli.output import bootstrap_progress, data_progress
+from trainmark.cli.output import bootstrap_progress, data_progress, live_progress
 from trainmark.report.study_progress import StudyProgress
 from trainmark.spec.units import show_value
 from trainmark.studies.conduct import Watching
@@ -9,7 +8,7 @@ from trainmark.studies.outcomes import Outcome
 from trainmark.studies.record import PlannedStudyRun, StudyRecord
 
 
-def watching(progress: StudyProgress, runs: pipeline.Watch) -> Watching:
+def watching(progress: StudyProgress) -> Watching:
     """Returns how the progress of a study is shown."""
 
     def started(record: StudyRecord, run: PlannedStudyRun) -> None:
@@ -24,4 +23,4 @@ def watching(progress: StudyProgress, runs: pipeline.Watch) -> Watching:
         what = outcome.reason or ("done" if speed is None else show_value(speed, "samples/s"))
         progress.ended(run.point, what, seconds, left, expected)
 
-    return Watching(runs, data_progress(), bootstrap_progress(), started, ended)
+    return Watching(live_progress, data_progress, bootstrap_progress, started, ended)

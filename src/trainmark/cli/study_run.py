@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from trainmark.cli.output import live_progress, print_json
+from trainmark.cli.output import print_json
 from trainmark.cli.run import given
 from trainmark.cli.study_progress import watching
 from trainmark.machine.local_site import local_site
@@ -82,8 +82,7 @@ def _conduct(folder: StudyFolder, record: StudyRecord) -> tuple[Outcomes, Table]
     console = progress_console()
     for line in (f"study {record.study_id} in {folder.path}", preview_lines(record)[0]):
         console.print(line, soft_wrap=True, markup=False, highlight=False)
-    with live_progress() as watch:
-        return conduct_and_publish(folder, watching(StudyProgress(console), watch))
+    return conduct_and_publish(folder, watching(StudyProgress(console)))
 
 
 def show_table(folder: StudyFolder, table: Table, *, as_json: bool) -> None:

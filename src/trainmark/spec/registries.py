@@ -101,11 +101,11 @@ OPTIMIZERS = Registry(
 SCHEDULES = Registry(
     "schedule",
     {
-        "constant": "trainmark.train.learning_rate:constant",
-        "step": "trainmark.train.learning_rate:step",
-        "polynomial": "trainmark.train.learning_rate:polynomial",
-        "cosine": "trainmark.train.learning_rate:cosine",
-        "cyclic": "trainmark.train.learning_rate:cyclic",
+        "constant": "trainmark.workloads.learning_rate:constant",
+        "step": "trainmark.workloads.learning_rate:step",
+        "polynomial": "trainmark.workloads.learning_rate:polynomial",
+        "cosine": "trainmark.workloads.learning_rate:cosine",
+        "cyclic": "trainmark.workloads.learning_rate:cyclic",
     },
     group="trainmark.schedules",
 )

@@ -3,6 +3,7 @@
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -31,9 +32,10 @@ OUT_OF_MEMORY = "out of memory"  # an answer, not an accident: such runs are not
 class Watching:
     """How progress is shown: of the runs, of data, and of the study as runs start and end."""
 
-    runs: pipeline.Watch
-    making: Progress
-    preparing: Progress
+    # One each per run, which begins anew: some are silent for a while.
+    runs: Callable[[], AbstractContextManager[pipeline.Watch]]
+    making: Callable[[], Progress]
+    preparing: Callable[[], Progress]
     started: Callable[[StudyRecord, PlannedStudyRun], None] = lambda record, run: None
     ended: Callable[[StudyRecord, PlannedStudyRun, Outcome, float], None] = lambda record, run, outcome, seconds: None
 
@@ -78,21 +80,21 @@ class _Conduct:
                 ready[self._prepare(run).run_id] = run
         if not ready:
             return
-        with self._as_outcome(list(ready.values())):
-            for result in pipeline.follow([self.folder.run(run_id) for run_id in ready], self.watching.runs):
+        with self._as_outcome(list(ready.values())), self.watching.runs() as watch:
+            for result in pipeline.follow([self.folder.run(run_id) for run_id in ready], watch):
                 self._tell(ready.pop(result.run_id), time.monotonic() - began)
 
     def _prepare(self, run: PlannedStudyRun) -> RunFolder:
         """Returns the run's folder, written or opened again."""
         folder = self.folder.run(run.run_id)
         if folder.plan.exists():
-            return pipeline.reopen(folder, self.watching.making)
+            return pipeline.reopen(folder, self.watching.making())
         if folder.path.exists():  # killed before anything was started
             shutil.rmtree(folder.path)
         point = self.record.points[run.point].point
         planned = plan_point(self.record, point, run.round, self.site, self.places, dry_run=False)
         mark = StudyMark(run.run_id, self.record.study_id, point.label, run.round)
-        return pipeline.prepare(planned, self.watching.making, self.watching.preparing, mark)
+        return pipeline.prepare(planned, self.watching.making(), self.watching.preparing(), mark)
 
     def _tell(self, run: PlannedStudyRun, seconds: float) -> None:
         self.watching.ended(self.record, run, outcome_of(self.folder, run), seconds)

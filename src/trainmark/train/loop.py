@@ -12,9 +12,9 @@ from trainmark.train.checkpoints import Checkpoints, Position
 from trainmark.train.end_of_training import EndOfTraining
 from trainmark.train.engine import Batch, Data, Engine, RankContext
 from trainmark.train.evaluation import evaluate
-from trainmark.train.learning_rate import Progress, is_collapsed, learning_rate, weight_decay_factor
 from trainmark.train.step_recorder import StepRecorder
 from trainmark.train.traffic import Traffic
+from trainmark.workloads.learning_rate import Progress, is_collapsed, learning_rate, weight_decay_factor
 
 Rate = tuple[float, float]  # learning rate, factor on the weight decay
 
