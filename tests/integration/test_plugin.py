@@ -112,3 +112,22 @@ def test_an_error_of_one_rank_alone_ends_the_member_and_is_told(
     assert "member 0 failed: rank 1 failed: ValueError: a bad sample" in done.stderr
     (log,) = (tmp_path / "runs").glob("*/jobs/0000/attempt-1/rank-1.log")
     assert 'raise ValueError("a bad sample")' in log.read_text()
+
+
+def test_a_study_in_one_file_is_listed_run_and_drawn(trainmark: Command, installed: str, tmp_path: Path) -> None:
+    listed = json.loads(trainmark("list", "studies", "--json", PYTHONPATH=installed).stdout)
+    assert listed["readers"] == "throughput over the number of data loader processes"
+    assert "--readers LIST" in trainmark("study", "readers", "--help", PYTHONPATH=installed).stdout
+    short = ["--set", "train.steps=5", "--set", "data.num_train=200", "--set", "launch.threads=1"]
+    done = trainmark("study", "readers", "--readers", "0,1", "--repeats", "1", *short, PYTHONPATH=installed)
+    assert done.returncode == 0, done.stderr
+    (study,) = (tmp_path / "runs" / "studies").iterdir()
+    rows = json.loads((study / "table.json").read_text())["rows"]
+    assert [(row["readers"], row["n"]) for row in rows] == [(0, 1), (1, 1)]
+    assert "Data loader processes" in (study / "report.html").read_text()
+    assert (study / "readers.svg").read_text().startswith("<svg")
+
+
+def test_the_study_is_the_example_of_the_documentation() -> None:
+    code = (ROOT / "tests/integration/plugin/src/trainmark_readers.py").read_text().partition("\n\n")[2]
+    assert f"```python\n{code}```" in (ROOT / "docs" / "extending.md").read_text()

@@ -36,8 +36,8 @@ def _parse_part(axis: Axis, part: str, text: str) -> Sequence[Setting]:
     except ValueError:
         what = "a whole number or a range" if axis.kind is int else "a number"
         raise ConfigError(f"--{axis.name} takes {what}, but got '{part}'. Example: {_example(axis)}.") from None
-    if min(values) <= 0:
-        raise ConfigError(f"--{axis.name} takes positive numbers, but got '{part}'.")
+    if min(values) < 0:
+        raise ConfigError(f"--{axis.name} takes no negative numbers, but got '{part}'.")
     return values
 
 

@@ -2,7 +2,7 @@
 
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +26,7 @@ from trainmark.studies.record import PlannedStudyRun, StudyFolder, StudyRecord, 
 from trainmark.studies.study import Study
 
 OUT_OF_MEMORY = "out of memory"  # an answer, not an accident: such runs are not repeated
+PERHAPS = "probably out of memory"  # or killed by a user: is tried again
 
 
 @dataclass(frozen=True)
@@ -180,10 +181,5 @@ def _failure_of(result: Result) -> str:
 
 def _is_answered(outcome: Outcome) -> bool:
     """Whether a run need not be run again: it is complete, or does not fit into memory."""
-    return outcome.result is not None or OUT_OF_MEMORY in (outcome.reason or "").lower()
-
-
-def progress_of(folder: StudyFolder, record: StudyRecord) -> Iterator[tuple[PlannedStudyRun, Outcome]]:
-    """Yields every run with its outcome so far."""
-    for run in record.runs:
-        yield run, outcome_of(folder, run)
+    reason = (outcome.reason or "").lower()
+    return outcome.result is not None or (OUT_OF_MEMORY in reason and PERHAPS not in reason)
