@@ -157,6 +157,8 @@ def test_settings_of_a_size_are_those_of_that_size() -> None:
     chosen = study(settings={"": {"a.b": 1}, "tiny": {"a.c": 2}, "full": {"a.c": 3}})
     assert nested(chosen.overrides("tiny")) == {"a": {"b": 1, "c": 2}}
     assert nested(chosen.overrides("full")) == {"a": {"b": 1, "c": 3}}
+    shorter = study(settings={"tiny": {"a.c": 2}, "smallest": {"a.c": 1}})
+    assert shorter.overrides("tiny", is_smallest=True) == {"a.c": 1}
 
 
 def test_the_smallest_study_has_the_ends_of_each_axis_and_one_run_per_point(tmp_path: Path) -> None:

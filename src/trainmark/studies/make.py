@@ -51,7 +51,10 @@ def make_study(study: Study, asked: Asked, site: Site, places: Places) -> StudyR
     check_runs_dir(places.runs)
     _refuse_axes_as_settings(study, asked)
     size = str(merged_values(asked.sources).get("size", "tiny"))
-    sources = [Source(f"the study {study.name}", nested(study.overrides(size))), *asked.sources]
+    sources = [
+        Source(f"the study {study.name}", nested(study.overrides(size, is_smallest=asked.is_smallest))),
+        *asked.sources,
+    ]
     for name in asked.axes:
         _ = study.axis(name)
     request = Request(site, resolve_config(sources), asked.axes, asked.is_smallest)

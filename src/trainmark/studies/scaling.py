@@ -128,5 +128,6 @@ SCALING = Study(
     points=_points,
     analyse=_analyse,
     figures=_figures,
+    settings={"smallest": {"train.epochs": 1, "data.num_train": 800, "data.num_eval": 200, "measure.ceiling": False}},
     repeats=3,
 )

@@ -72,7 +72,7 @@ class Study:
     points: Callable[[Request], list[Point]]
     analyse: Callable[[Outcomes], Table]
     figures: Callable[[Table], list[Figure]]
-    settings: Mapping[str, Overrides] = field(default_factory=dict)  # by size: the base of all points
+    settings: Mapping[str, Overrides] = field(default_factory=dict)  # of all points, by size; "": of all sizes
     repeats: int = 5
     max_spread: float = 0.10  # of the repeats of a point: larger ones are flagged
     refine: Callable[[Outcomes], list[Point]] = no_more  # more points, once all have run; [] ends the study
@@ -85,9 +85,10 @@ class Study:
         known = ", ".join(f"--{axis.name}" for axis in self.axes) or "none"
         raise ConfigError(f"The study {self.name} has no axis --{name}. Its axes: {known}.")
 
-    def overrides(self, size: str) -> dict[str, Setting]:
-        """Returns the settings of all points at this size of the workload."""
-        return {**self.settings.get("", {}), **self.settings.get(size, {})}
+    def overrides(self, size: str, *, is_smallest: bool = False) -> dict[str, Setting]:
+        """Returns the settings of all points at this size of the workload; "smallest" has even shorter runs."""
+        smallest = self.settings.get("smallest", {}) if is_smallest else {}
+        return {**self.settings.get("", {}), **self.settings.get(size, {}), **smallest}
 
 
 def nested(overrides: Overrides) -> dict[str, Any]:

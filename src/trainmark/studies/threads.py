@@ -93,6 +93,7 @@ THREADS = Study(
     settings={
         "": {"measure.ceiling": False, "evaluate.out_of_bag": False, "dataset": "synthetic"},
         "tiny": {"train.steps": 40},
+        "smallest": {"train.steps": 20},
         "full": {"train.minutes": 10.0},
     },
     repeats=5,
