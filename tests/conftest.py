@@ -22,6 +22,7 @@ from trainmark.machine.instructions import avoid_broken_amx, separate_inductor_c
 
 # Two test files run concurrently, on as few as two cores: oversubscribed threads would spin.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # for tests with several threads
 
 avoid_broken_amx()  # as ranks do
 separate_inductor_caches()

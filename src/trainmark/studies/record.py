@@ -125,7 +125,7 @@ def new_study_id(name: str, now: datetime) -> str:
 
 def run_id_of(study_id: str, point: int, round_: int) -> str:
     """Returns the id of a study's run; known before it exists, so that a killed study finds it again."""
-    return f"{study_id}-p{point:03d}-r{round_}"
+    return f"{study_id}-p{point:03d}r{round_}"
 
 
 def write_record(folder: StudyFolder, record: StudyRecord) -> None:
