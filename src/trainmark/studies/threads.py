@@ -93,7 +93,7 @@ THREADS = Study(
     settings={
         "": {"measure.ceiling": False, "evaluate.out_of_bag": False, "dataset": "synthetic"},
         "tiny": {"train.steps": 40},
-        "full": {"train.minutes": 10.0},
+        "full": {"train.minutes": 10.0, "train.augmentation": "none"},
     },
     repeats=5,
     max_spread=0.10,
