@@ -89,7 +89,7 @@ def _figures(table: Table) -> list[Figure]:
 def _plot(table: Table, model: Cell) -> Plot:
     drawn = curves(table, "ranks", SPEED, model=model)
     ideal = tuple(Reference("ideal", each.y[0] * each.x / each.x[0], each.x) for each in drawn)
-    return Plot(str(model), "ranks", "samples/s", drawn, ideal, x_scale="log2", y_range=(0, None))
+    return Plot(str(model), "ranks", "samples/s", drawn, ideal, x_scale="log2", is_log_y=True)
 
 
 WEAK_SCALING = Study(
