@@ -76,6 +76,13 @@ def test_on_a_logarithmic_scale_of_workers_each_measured_number_is_a_tick() -> N
     assert [tick.get_text() for tick in axes.get_xticklabels()] == ["1", "2", "4"]
 
 
+def test_a_logarithmic_scale_has_plain_numbers() -> None:
+    wide = Curve("wide", WORKERS, np.array([10.0, 300.0, 2000.0]))
+    text = draw_svg(Figure("F", "Caption.", ((scaling(curves=(wide,), references=(), is_log_y=True),),)))
+    assert ">1000<" in text and ">100<" in text
+    assert "mathdefault" not in text
+
+
 def test_curves_have_the_colours_that_all_can_tell_apart_and_too_many_share_one() -> None:
     (few,) = axes_of(scaling(curves=tuple(Curve(str(n), WORKERS, WORKERS + n) for n in range(7)), references=()))
     assert [line.get_color() for line in few.lines] == list(PALETTE)

@@ -16,6 +16,7 @@ from trainmark.plan.slots import with_slots_of
 from trainmark.report.drawing import Figure
 from trainmark.report.study_progress import StudyProgress
 from trainmark.spec.errors import ConfigError, PlanError, RunNotFoundError
+from trainmark.spec.registries import STUDIES
 from trainmark.spec.run_folder import Places
 from trainmark.spec.site import NodeGroup, Site, Slot
 from trainmark.spec.table import Column, Table
@@ -159,6 +160,19 @@ def test_settings_of_a_size_are_those_of_that_size() -> None:
     assert nested(chosen.overrides("full")) == {"a": {"b": 1, "c": 3}}
     shorter = study(settings={"tiny": {"a.c": 2}, "smallest": {"a.c": 1}})
     assert shorter.overrides("tiny", is_smallest=True) == {"a.c": 1}
+
+
+@pytest.mark.parametrize(
+    ("name", "axes"),
+    [
+        ("threads", {"batch": (2,)}),
+        ("hybrid", {"batch": (2,)}),
+        ("weak-scaling", {"model": ("resnet34",)}),
+    ],
+)
+def test_runs_as_long_as_the_documents_can_be_planned(tmp_path: Path, name: str, axes: dict[str, Any]) -> None:
+    record = made(tmp_path, STUDIES.load(name), sources=[Source("--size full", {"size": "full"})], axes=axes)
+    assert [planned.refused for planned in record.points] == [None]
 
 
 def test_the_smallest_study_has_the_ends_of_each_axis_and_one_run_per_point(tmp_path: Path) -> None:

@@ -190,8 +190,7 @@ def _draw_plot(axes: "Axes", plot: Plot) -> None:
     axes.set_xlabel(plot.x_label)
     axes.set_ylabel(plot.y_label)
     _scale_x(axes, plot)
-    axes.set_yscale("log" if plot.is_log_y else "linear")
-    axes.set_ylim(*plot.y_range)
+    _scale_y(axes, plot)
 
 
 def _draw_curve(axes: "Axes", curve: Curve, colour: str, label: str | None) -> None:
@@ -234,6 +233,16 @@ def _scale_x(axes: "Axes", plot: Plot) -> None:
         axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xlim(*plot.x_range)
     axes.tick_params(labelbottom=bool(plot.x_label))
+
+
+def _scale_y(axes: "Axes", plot: Plot) -> None:
+    from matplotlib.ticker import LogFormatter
+
+    if plot.is_log_y:
+        axes.set_yscale("log")
+        axes.yaxis.set_major_formatter(LogFormatter())  # matplotlib's own has $ … $, which is not parsed here
+        axes.yaxis.set_minor_formatter(LogFormatter(labelOnlyBase=False, minor_thresholds=(2, 0.5)))
+    axes.set_ylim(*plot.y_range)
 
 
 def _all_x(curves: Iterable[Curve]) -> list[float]:

@@ -223,6 +223,8 @@ STUDIES = Registry(
     {
         "scaling": "trainmark.studies.scaling:SCALING",
         "threads": "trainmark.studies.threads:THREADS",
+        "hybrid": "trainmark.studies.hybrid:HYBRID",
+        "weak-scaling": "trainmark.studies.weak_scaling:WEAK_SCALING",
     },
     group="trainmark.studies",
     self_describing=True,

@@ -37,13 +37,13 @@ def _point(members: int, workers: int, cores: int | None) -> Point:
     return Point(at={"members": members, "workers": workers}, settings={**settings, **threads}, slot_cores=cores)
 
 
-def efficiency(outcomes: Outcomes, name: str) -> Measure:
-    """Speed over that of the fewest members, per member, within rounds: 1 is ideal."""
+def efficiency(outcomes: Outcomes, name: str, count: str = "members", same: str = "workers") -> Measure:
+    """Speed over that of the smallest count, per unit of it, within rounds: 1 is ideal."""
 
     def of(point: PointOutcomes) -> Summary | None:
-        base = outcomes.first(workers=point.at["workers"])
+        base = outcomes.first(**{same: point.at[same]})
         found = point.ratio(base, name) if base else None
-        return found.scaled(int(base.at["members"]) / int(point.at["members"])) if base and found else None
+        return found.scaled(int(base.at[count]) / int(point.at[count])) if base and found else None
 
     return Measure("efficiency", "", "efficiency", of)
 

@@ -94,7 +94,7 @@ THREADS = Study(
         "": {"measure.ceiling": False, "evaluate.out_of_bag": False, "dataset": "synthetic"},
         "tiny": {"train.steps": 40},
         "smallest": {"train.steps": 20},
-        "full": {"train.minutes": 10.0},
+        "full": {"train.minutes": 10.0, "train.augmentation": "none"},
     },
     repeats=5,
     max_spread=0.10,

@@ -1,0 +1,194 @@
+"""`hybrid` (TF-HPC Fig. 17–19): all processes × threads that fill a node, as ranks of one model or as members."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from trainmark.report.drawing import Figure, Plot, Reference
+from trainmark.spec.config import Setting
+from trainmark.spec.errors import ConfigError
+from trainmark.spec.table import Cell, Table
+from trainmark.spec.units import counted
+from trainmark.studies.axes import fixed
+from trainmark.studies.outcomes import Outcomes, Point, PointOutcomes
+from trainmark.studies.study import Axis, Request, Study
+from trainmark.studies.tables import Measure, best_row, build_table, curve, figure, metric, number, ratio
+
+SPEED = "throughput_samples_per_s"
+MODES = {"ranks": "ranks of one model", "members": "members of an ensemble"}
+RULES = ("fixed", "scaled")
+
+
+def divisors(cores: int) -> list[int]:
+    """Returns the numbers of processes that fill the cores evenly: 12 → 1, 2, 3, 4, 6, 12."""
+    return [processes for processes in range(1, cores + 1) if cores % processes == 0]
+
+
+def batch_per_process(batch: int, processes: int, rule: str) -> int:
+    """Returns `batch` itself (fixed), or its share, rounded down, so that all processes together keep it (scaled)."""
+    # Table 11, ResNet-50: 512 on 1 process are 21 on each of 24 and 10 on each of 48.
+    return batch // processes if rule == "scaled" else batch
+
+
+def _points(request: Request) -> list[Point]:
+    processes, modes, interop, batches, rules = (axis.values(request) for axis in HYBRID.axes)
+    _refuse_others("mode", modes, list(MODES), "")
+    _refuse_others("batch-rule", rules, RULES, "")
+    cores = request.cores_per_node
+    _refuse_others("processes", processes, divisors(cores), f" so that they share {counted(cores, 'core')} evenly")
+    return [
+        _point(cores, {"processes": p, "interop": i, "batch": b, **way})
+        for b in batches
+        for i in interop
+        for p in processes
+        # One process is the same in every mode and by every rule: it runs once.
+        for way in ([{}] if p == 1 else [{"mode": m, "batch_rule": r} for m in modes for r in rules])
+    ]
+
+
+def _refuse_others(axis: str, values: Iterable[Setting], allowed: Sequence[Setting], why: str) -> None:
+    for value in values:
+        if value not in allowed:
+            raise ConfigError(f"--{axis} takes {', '.join(map(str, allowed))}{why}, but got {value}.")
+
+
+def _point(cores: int, at: Mapping[str, Setting]) -> Point:
+    processes, batch = int(at["processes"]), _batch_per_process(at)
+    threads = cores // processes
+    members, workers = (processes, 1) if at.get("mode") == "members" else (1, processes)
+    return Point(
+        at={"processes": processes, "threads": threads, **at},
+        settings={
+            "ensemble.members": members,
+            "ensemble.workers": workers,
+            "launch.threads": threads,
+            "launch.interop_threads": at["interop"],
+            "train.batch_size": batch,
+            # Speed alone counts here: a rate that grows with the processes could make the loss diverge.
+            "train.reference_batch_size": batch * workers,
+        },
+        slot_cores=threads,
+    )
+
+
+def _batch_per_process(at: Mapping[str, Setting]) -> int:
+    return batch_per_process(int(at["batch"]), int(at["processes"]), str(at.get("batch_rule", "fixed")))
+
+
+def best_single(outcomes: Outcomes) -> PointOutcomes | None:
+    """Returns the fastest point of one process with all cores."""
+    return replace(outcomes, points=tuple(outcomes.where(processes=1))).best(SPEED)
+
+
+def _analyse(outcomes: Outcomes) -> Table:
+    base = best_single(outcomes)
+    measures = [
+        metric(SPEED),
+        Measure("batch_per_process", "", "batch per process", lambda point: float(_batch_per_process(point.at))),
+        ratio("speedup", SPEED, lambda point: base, "over best single process"),
+        metric("step_time_s"),
+    ]
+    table = build_table(outcomes, measures)
+    findings = [_finding(table, str(mode)) for mode in table.values("mode")]
+    return table.model_copy(update={"findings": tuple(finding for finding in findings if finding)})
+
+
+def _finding(table: Table, mode: str) -> str | None:
+    """The best configuration of a mode, and how it compares to one process with all cores."""
+    best = best_row(table, SPEED, mode=mode)
+    if best is None:
+        return None
+    batch = f"batch {number(best, 'batch_per_process'):g} per process"
+    what = f"best as {MODES[mode]}: {_name(best)} ({batch}, inter-op threads: {best['interop']})"
+    what += f" with {number(best, SPEED):.4g} samples/s"
+    over, low, high = (number(best, f"speedup{end}") for end in ("", "_low", "_high"))
+    if over is None or low is None or high is None:
+        return what
+    what += f", {over:.3g} times the best 1 × {_cores(best)}"
+    if best["n"] == 1:
+        return f"{what} in a single run"
+    verdict = "faster" if low > 1 else "slower" if high < 1 else "within the noise, cannot tell"
+    return f"{what} ({low:.3g}–{high:.3g}: {verdict})"
+
+
+def _name(row: Mapping[str, Cell]) -> str:
+    return f"{row['processes']} × {row['threads']}"
+
+
+def _cores(row: Mapping[str, Cell]) -> int:
+    return int(row["processes"] or 0) * int(row["threads"] or 0)
+
+
+def _figures(table: Table) -> list[Figure]:
+    modes: list[Cell] = table.values("mode") or [None]
+    found = []
+    for interop in table.values("interop"):
+        text = f"Throughput of all processes × threads that fill the cores of a node; inter-op threads: {interop}"
+        plots = [_plot(table, mode, interop) for mode in modes]
+        found.append(figure(table, f"hybrid-interop-{interop}", "Processes × threads", text, plots))
+    return found
+
+
+def _plot(table: Table, mode: Cell, interop: Cell) -> Plot:
+    rules: list[Cell] = table.values("batch_rule") or [None]
+    drawn = [
+        curve(_label(batch, rule), _rows(table, mode, rule, interop=interop, batch=batch), "processes", SPEED)
+        for rule in rules
+        for batch in table.values("batch")
+    ]
+    single = best_row(table, SPEED, processes=1)
+    cores = _cores(table.rows[0])
+    level = [Reference(f"best 1 × {cores}", number(single, SPEED) or 0.0)] if single else []
+    top = max((high for row in table.rows if (high := number(row, f"{SPEED}_high")) is not None), default=1.0)
+    return Plot(
+        MODES.get(str(mode), "one process"),
+        f"processes (× threads = {cores} cores)",
+        "samples/s",
+        tuple(each for each in drawn if each),
+        tuple(level),
+        x_scale="log2",
+        y_range=(0, 1.08 * top),  # one scale for all modes
+    )
+
+
+def _rows(table: Table, mode: Cell, rule: Cell, **fixed_values: Cell) -> list[dict[str, Cell]]:
+    """The rows of a mode and rule, and that of one process, which belongs to all."""
+    return [
+        row
+        for row in table.where(**fixed_values)
+        if row["processes"] == 1 or (row.get("mode"), row.get("batch_rule")) == (mode, rule)
+    ]
+
+
+def _label(batch: Cell, rule: Cell) -> str:
+    return f"batch {batch} / processes" if rule == "scaled" else f"batch {batch} per process"
+
+
+HYBRID = Study(
+    name="hybrid",
+    title="Processes × threads",
+    description="throughput of all processes × threads that fill a node, as ranks or as members; the best one",
+    documents="TF-HPC Fig. 17–19, Tables 11–12",
+    axes=(
+        Axis("processes", "processes that share the cores of a node", lambda r: divisors(r.cores_per_node)),
+        Axis("mode", "ranks (of one model) or members (of an ensemble)", fixed(*MODES), kind=str),
+        Axis("interop", "inter-op threads", fixed(1), setting="launch.interop_threads"),
+        Axis(
+            "batch",
+            "samples per step of a single process",
+            lambda r: [128] if r.base.size == "tiny" else [512],
+            setting="train.batch_size",
+        ),
+        Axis("batch-rule", "scaled (batch / processes) or fixed (batch per process)", fixed("scaled"), kind=str),
+    ),
+    points=_points,
+    analyse=_analyse,
+    figures=_figures,
+    settings={
+        "": {"measure.ceiling": False, "evaluate.out_of_bag": False, "dataset": "synthetic"},
+        "tiny": {"train.steps": 40},
+        # As many images as ImageNet has: 256 on each of 64 processes are more than synthetic data have by default.
+        "full": {"train.minutes": 10.0, "train.augmentation": "none", "data.num_train": 1_281_167},
+    },
+    repeats=5,
+    max_spread=0.10,
+)
