@@ -223,6 +223,8 @@ STUDIES = Registry(
     {
         "scaling": "trainmark.studies.scaling:SCALING",
         "threads": "trainmark.studies.threads:THREADS",
+        "schedules": "trainmark.studies.schedules:SCHEDULES",
+        "memory": "trainmark.studies.memory:MEMORY",
     },
     group="trainmark.studies",
     self_describing=True,
