@@ -1,6 +1,6 @@
 """`memory` (HRVS Table 2, GUIDE Table 3): peak memory over batch by precision and technique; the largest batch."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -140,13 +140,7 @@ def less_than_none(outcomes: Outcomes, name: str, of_metric: str, label: str, *,
 
 
 def _analyse(outcomes: Outcomes) -> Table:
-    order = {name: number for number, name in enumerate(TECHNIQUES)}
-    outcomes = replace(
-        outcomes,
-        points=tuple(
-            sorted(outcomes.points, key=lambda p: (order[str(p.at["technique"])], str(p.at["precision"]), _batch(p)))
-        ),
-    )
+    outcomes = replace(outcomes, points=_in_order(outcomes.points))
     measures = [
         metric(PEAK),
         bytes_per_sample(outcomes),
@@ -164,7 +158,18 @@ def _analyse(outcomes: Outcomes) -> Table:
         "limits_gib": [float(limit) for limit in outcomes.axes.get("limit", ())],
         "accelerator_gib": memory,
     }
-    return build_table(outcomes, measures, [_finding(each, found) for each, found in largest], facts)
+    return build_table(outcomes, measures, _findings(largest), facts)
+
+
+def _in_order(points: Sequence[PointOutcomes]) -> tuple[PointOutcomes, ...]:
+    """The points by technique, precision and batch; those of the search came last."""
+    techniques, precisions = list(TECHNIQUES), list(dict.fromkeys(point.at["precision"] for point in points))
+
+    def place(point: PointOutcomes) -> tuple[int, int, int]:
+        of_technique = techniques.index(str(point.at["technique"]))
+        return of_technique, precisions.index(point.at["precision"]), _batch(point)
+
+    return tuple(sorted(points, key=place))
 
 
 def _accelerator_gib(outcomes: Outcomes) -> float | None:
@@ -174,12 +179,18 @@ def _accelerator_gib(outcomes: Outcomes) -> float | None:
     return min(known) / GIB if known else None
 
 
-def _finding(curve_: _Curve, found: LargestBatch) -> str:
-    where = "on the accelerator" if curve_.limit_gib is None else f"within {curve_.limit_gib:g} GiB"
-    which = f"largest batch {where}, {curve_.technique}, {curve_.precision}"
+def _findings(largest: Sequence[tuple[_Curve, LargestBatch]]) -> Iterator[str]:
+    """One sentence per limit and precision: `largest batch within 2 GiB, fp32: none 100 (not 104), …`."""
+    for limit, precision in dict.fromkeys((each.limit_gib, each.precision) for each, _ in largest):
+        where = "on the accelerator" if limit is None else f"within {limit:g} GiB"
+        found = [(e.technique, f) for e, f in largest if (e.limit_gib, e.precision) == (limit, precision)]
+        yield f"largest batch {where}, {precision}: {', '.join(_found_text(*each) for each in found)}"
+
+
+def _found_text(technique: str, found: LargestBatch) -> str:
     if found.is_found:
-        return f"{which}: {found.batch or 'none'} ({found.too_large} does not fit)"
-    return f"{which}: at least {found.batch} ({found.note})"
+        return f"{technique} {found.batch or 'none'} (not {found.too_large})"
+    return f"{technique} at least {found.batch} ({found.note})"
 
 
 MEMORY = Study(
