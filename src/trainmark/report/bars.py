@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 # Okabe and Ito's colour-blind safe palette, without yellow, which is invisible on white.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 SHADE = "#e8e8e8"
+MAX_LEVEL_CHARACTERS = 32  # of all names together: more are slanted
 Numbers = NDArray[np.float64]
 
 
@@ -51,7 +52,7 @@ def draw_bars(axes: "Axes", bars: tuple[Bars, ...]) -> None:
         axes.errorbar(at, each.y, error, fmt="none", ecolor="black", elinewidth=0.8, capsize=2)
         for x, value, top in zip(at, each.y, high, strict=True):
             axes.annotate(
-                f"{value:.3g}" if np.isfinite(value) else "no result",
+                _short(value) if np.isfinite(value) else "no result",
                 (x, top if np.isfinite(value) else 0),
                 xytext=(0, 2),
                 textcoords="offset points",
@@ -59,8 +60,15 @@ def draw_bars(axes: "Axes", bars: tuple[Bars, ...]) -> None:
                 fontsize=7,
                 rotation=0 if np.isfinite(value) else 90,
             )
-    axes.set_xticks(np.arange(len(bars[0].names)), bars[0].names, rotation=20 if len(bars[0].names) > 4 else 0)
+    names = bars[0].names
+    is_crowded = len(names) > 4 or sum(map(len, names)) > MAX_LEVEL_CHARACTERS
+    axes.set_xticks(np.arange(len(names)), names, rotation=20 if is_crowded else 0)
     axes.grid(visible=False, axis="x")
+
+
+def _short(value: float) -> str:
+    """Three digits, or all those before the point: 0.123, 12.3, 2517."""
+    return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
 def draw_heat_map(canvas: "Canvas", axes: "Axes", plot: HeatMap) -> None:

@@ -225,6 +225,8 @@ STUDIES = Registry(
         "threads": "trainmark.studies.threads:THREADS",
         "hybrid": "trainmark.studies.hybrid:HYBRID",
         "weak-scaling": "trainmark.studies.weak_scaling:WEAK_SCALING",
+        "schedules": "trainmark.studies.schedules:SCHEDULES",
+        "memory": "trainmark.studies.memory:MEMORY",
     },
     group="trainmark.studies",
     self_describing=True,

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 from trainmark.spec.config import Setting
 from trainmark.spec.errors import ConfigError
+from trainmark.spec.registry import did_you_mean
 from trainmark.studies.study import Axis, Request, Values
 
 MAX_VALUES = 1000
@@ -23,6 +24,11 @@ def _parse_part(axis: Axis, part: str, text: str) -> Sequence[Setting]:
     if not part:
         raise ConfigError(f"--{axis.name} has an empty value: '{text}'. Example: --{axis.name} {_example(axis)}.")
     if axis.kind is str:
+        known = list(axis.choices()) if axis.choices else [part]
+        if part not in known:
+            raise ConfigError(
+                f"--{axis.name} has no '{part}'.{did_you_mean(part, known)} Choose from: {', '.join(known)}."
+            )
         return [part]
     try:
         first, dash, last = part.partition("-")

@@ -25,9 +25,6 @@ from trainmark.studies.outcomes import Outcome, Outcomes, PointOutcomes
 from trainmark.studies.record import PlannedStudyRun, StudyFolder, StudyRecord, read_study, write_record
 from trainmark.studies.study import Study
 
-OUT_OF_MEMORY = "out of memory"  # an answer, not an accident: such runs are not repeated
-PERHAPS = "probably out of memory"  # or killed by a user: is tried again
-
 
 @dataclass(frozen=True)
 class Watching:
@@ -157,7 +154,8 @@ def outcomes_of(folder: StudyFolder, record: StudyRecord) -> Outcomes:
         )
         for number, planned in enumerate(record.points)
     )
-    return Outcomes(points, record.repeats, record.max_spread, record.axes, record.base)
+    site = read_site_file(folder.site)
+    return Outcomes(points, record.repeats, record.max_spread, record.axes, record.base, site)
 
 
 def outcome_of(folder: StudyFolder, run: PlannedStudyRun) -> Outcome:
@@ -181,5 +179,4 @@ def _failure_of(result: Result) -> str:
 
 def _is_answered(outcome: Outcome) -> bool:
     """Whether a run need not be run again: it is complete, or does not fit into memory."""
-    reason = (outcome.reason or "").lower()
-    return outcome.result is not None or (OUT_OF_MEMORY in reason and PERHAPS not in reason)
+    return outcome.result is not None or outcome.is_out_of_memory

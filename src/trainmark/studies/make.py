@@ -20,7 +20,7 @@ from trainmark.spec.run_folder import Places
 from trainmark.spec.site import Site
 from trainmark.spec.units import show_bytes
 from trainmark.store.new_run import check_runs_dir
-from trainmark.studies.outcomes import Point
+from trainmark.studies.outcomes import OUT_OF_MEMORY, Point
 from trainmark.studies.record import (
     PlannedPoint,
     PlannedStudyRun,
@@ -129,7 +129,10 @@ def _planned(record: StudyRecord, point: Point, site: Site, places: Places) -> P
     least = None if estimate.worker_bytes is None else estimate.worker_bytes[0] * estimate.workers_at_a_time
     refused = None
     if least is not None and estimate.available_bytes is not None and least > estimate.available_bytes:
-        refused = f"needs at least {show_bytes(least)}, but {show_bytes(estimate.available_bytes)} are available"
+        refused = (
+            f"would run {OUT_OF_MEMORY}: needs at least {show_bytes(least)}, "
+            f"but {show_bytes(estimate.available_bytes)} are available"
+        )
     return PlannedPoint(point=point, refused=refused, seconds=estimate.seconds, nodes=len(nodes))
 
 

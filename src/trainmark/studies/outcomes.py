@@ -12,8 +12,11 @@ from trainmark.collect.statistics import median_interval
 from trainmark.spec.config import Section, Setting
 from trainmark.spec.result import Result
 from trainmark.spec.run_folder import RunFolder
+from trainmark.spec.site import Site
 
 FEWEST_FOR_INTERVAL = 6  # repeats; with fewer, the interval is min–max
+OUT_OF_MEMORY = "out of memory"  # an answer, not an accident: such runs are not repeated
+NO_RUNS = "no runs: computed from the settings"
 INTERVAL = "intervals: 95 % of the median from six runs on, else the smallest and the largest"
 
 
@@ -67,6 +70,12 @@ class Outcome:
     result: Result | None = None
     reason: str | None = None
     folder: RunFolder | None = None
+
+    @property
+    def is_out_of_memory(self) -> bool:
+        """Whether the run has no Result because it ran out of memory; of a killed rank that is not known."""
+        reason = (self.reason or "").lower()
+        return self.result is None and OUT_OF_MEMORY in reason and f"probably {OUT_OF_MEMORY}" not in reason
 
     def value(self, metric: str) -> float | None:
         """Returns a metric's value; None if the run or the metric has none."""
@@ -143,6 +152,7 @@ class Outcomes:
     max_spread: float = 0.10
     axes: Mapping[str, Sequence[Setting]] = field(default_factory=dict)
     base: Mapping[str, Any] = field(default_factory=dict)  # settings of all points, nested
+    site: Site | None = None  # None: not known, as of written-out outcomes
 
     def where(self, **coordinates: Setting) -> list[PointOutcomes]:
         """Returns the points at these coordinates."""
@@ -177,6 +187,8 @@ class Outcomes:
     @property
     def caption(self) -> str:
         """Machine, number of runs per point, and what the intervals are."""
+        if not self.points:
+            return NO_RUNS
         counts = sorted({len(point.results()) for point in self.points if point.results()})
         n = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]}–{counts[-1]}" if counts else "0"
         return f"{self.machine}; n = {n} per point; {INTERVAL}"

@@ -3,6 +3,7 @@
 from typing import Any
 
 from trainmark.spec.units import counted, show_duration
+from trainmark.studies.outcomes import NO_RUNS
 from trainmark.studies.record import StudyRecord
 
 
@@ -10,6 +11,8 @@ def preview_lines(record: StudyRecord) -> list[str]:
     """Returns a summary line, then one line per point; the first says how long it will take."""
     if record.parts:
         return [f"{name}: {found}" for name, found in record.parts.items() if found.startswith("cannot run")]
+    if not record.points:
+        return [f"{record.study}: {NO_RUNS}"]
     refused = [planned for planned in record.points if planned.refused]
     counts = f"{counted(len(record.points), 'point')} × {counted(record.repeats, 'repeat')} = "
     counts += counted(len(record.runs), "run")

@@ -52,9 +52,9 @@ def conduct_and_publish(folder: StudyFolder, watching: Watching) -> tuple[Outcom
 
 
 def fail_unless_whole(folder: StudyFolder, found: Iterable[Outcomes]) -> None:
-    """Raises (exit code 1) if runs are missing; points that cannot run are part of the answer."""
+    """Raises (exit code 1) if runs are missing; what cannot run or runs out of memory is part of the answer."""
     runs = [run for outcomes in found for point in outcomes.points for run in point.runs]
-    missing = [run for run in runs if run.result is None]
+    missing = [run for run in runs if run.result is None and not run.is_out_of_memory]
     if missing:
         raise RunFailedError(
             f"{len(missing)} of {len(runs)} runs have no Result; the first, {missing[0].run_id}: {missing[0].reason}. "
@@ -77,13 +77,19 @@ def _section(
         facts=[
             ("study", f"{study.name}: {study.description}"),
             ("started", record.started_at),
-            ("axes", "; ".join(f"{name} {', '.join(map(str, values))}" for name, values in record.axes.items())),
-            ("runs", f"{len(record.runs)}: {len(record.points)} points × {record.repeats}, in {folder.runs_dir.name}"),
+            ("axes", "; ".join(f"{name} {', '.join(map(str, each))}" for name, each in record.axes.items() if each)),
+            ("runs", _runs_text(folder, record)),
         ],
         table=table,
         figures=figures,
         runs=[(run.run_id, record.points[run.point].point.label, str(run.round)) for run in record.runs],
     )
+
+
+def _runs_text(folder: StudyFolder, record: StudyRecord) -> str:
+    if not record.points:
+        return "none: computed from the settings"
+    return f"{len(record.runs)}: {len(record.points)} points × {record.repeats}, in {folder.runs_dir.name}"
 
 
 def published(folder: StudyFolder) -> list[Path]:

@@ -1,6 +1,6 @@
 """Study: points, analysis and figures as pure functions, and what a user asks for."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -44,6 +44,7 @@ class Axis(NamedTuple):
     smallest: Callable[[Request], Sequence[Setting]] | None = None  # default: the first and the last
     kind: type[int] | type[float] | type[str] = int
     setting: str = ""  # the setting that it replaces, which --set may then not set
+    choices: Callable[[], Iterable[str]] | None = None  # the names that it takes; None: any, checked by planning
 
     def values(self, request: Request) -> Values:
         """The user's values, or the default ones."""

@@ -1,0 +1,85 @@
+"""Figures of the study of memory: peak memory over batch, what techniques save and cost, the largest batch."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from trainmark.report.bars import PALETTE, Bars
+from trainmark.report.drawing import Curve, Figure, Plot, Reference
+from trainmark.spec.table import Cell, Table
+from trainmark.studies.largest_batch import GIB, PEAK, RESOLUTION
+from trainmark.studies.tables import curve, figure, number
+
+NONE = "none"  # the technique that all others are compared with
+
+
+def memory_figures(table: Table) -> list[Figure]:
+    """Returns the figures of the table."""
+    limits, memory = table.facts["limits_gib"], table.facts["accelerator_gib"]
+    lines = [Reference(f"limit {limit:g} GiB", limit) for limit in limits]
+    lines += [Reference(f"accelerator: {memory:.4g} GiB", memory)] if memory else []
+    plots = [
+        Plot(
+            str(precision),
+            "batch per worker (samples)",
+            "peak memory per worker (GiB)",
+            tuple(_curves_in_gib(table, precision)),
+            tuple(lines),
+            x_scale="whole",  # memory grows linearly: a line is a line
+            x_range=(0, None),
+            y_range=(0, None),
+        )
+        for precision in table.values("precision")
+    ]
+    text = "Peak memory of a worker (the largest of all ranks) over its batch, a curve per technique"
+    figures = [figure(table, "memory", "Peak memory", text, plots), _against_none(table)]
+    return [*figures, _largest(table)] if table.facts["largest"] else figures
+
+
+def _curves_in_gib(table: Table, precision: Cell) -> Iterator[Curve]:
+    for technique, colour in zip(table.values("technique"), PALETTE, strict=False):
+        rows = table.where(technique=technique, precision=precision)
+        if (found := curve(str(technique), rows, "batch", PEAK, colour)) is not None:
+            low, high = (None if end is None else end / GIB for end in (found.low, found.high))
+            yield replace(found, y=found.y / GIB, low=low, high=high)
+
+
+def _against_none(table: Table) -> Figure:
+    """What each technique saves and costs, at the largest batch that was also measured without."""
+    plots = []
+    for precision in table.values("precision"):
+        compared = [row for row in table.where(precision=precision) if number(row, "memory_saved") is not None]
+        batch = max((number(row, "batch") or 0 for row in compared), default=None)
+        rows = [row for row in table.where(precision=precision, batch=batch) if row["technique"] != NONE]
+        if rows:
+            both = (_bars(rows, "memory saved", "memory_saved"), _bars(rows, "throughput lost", "throughput_lost"))
+            plots.append(Plot(f"{precision}, batch {batch:g}", "", "share of that without technique (%)", bars=both))
+    text = "Memory saved and throughput lost per worker against training without the technique, at the same batch"
+    return figure(table, "memory-against-none", "What the techniques save and cost", text, plots)
+
+
+def _bars(rows: Sequence[Mapping[str, Cell]], label: str, column: str) -> Bars:
+    values = [[number(row, f"{column}{end}") for row in rows] for end in ("", "_low", "_high")]
+    y, low, high = 100 * np.array(values, np.float64)
+    return Bars(label, tuple(str(row["technique"]) for row in rows), y, low, high)
+
+
+def _largest(table: Table) -> Figure:
+    """Bars of the largest batch per technique, a plot per limit."""
+    found: list[dict[str, Any]] = table.facts["largest"]
+    names = tuple(dict.fromkeys(str(each["technique"]) for each in found))
+    plots = []
+    for limit in dict.fromkeys(each["limit_gib"] for each in found):
+        batches = {
+            (each["precision"], each["technique"]): each["batch"] for each in found if each["limit_gib"] == limit
+        }
+        drawn = tuple(
+            Bars(precision, names, np.array([batches.get((precision, name), np.nan) for name in names], np.float64))
+            for precision in dict.fromkeys(precision for precision, _ in batches)
+        )
+        title = "on the accelerator" if limit is None else f"within {limit:g} GiB per worker"
+        plots.append(Plot(title, "", "largest batch per worker (samples)", bars=drawn))
+    text = f"Largest batch that fits, by bisection; a batch 1/{RESOLUTION} larger does not"
+    return figure(table, "largest-batch", "Largest batch", text, plots)
