@@ -222,7 +222,10 @@ STUDIES = Registry(
     "study",
     {
         "scaling": "trainmark.studies.scaling:SCALING",
+        "utilisation": "trainmark.studies.utilisation:UTILISATION",
+        "trade-off": "trainmark.studies.trade_off:TRADE_OFF",
         "threads": "trainmark.studies.threads:THREADS",
+        "ensemble": "trainmark.studies.ensemble:ENSEMBLE",
     },
     group="trainmark.studies",
     self_describing=True,
