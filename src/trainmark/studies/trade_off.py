@@ -137,14 +137,14 @@ def _signed(found: Summary) -> str:
 
 def _figures(table: Table) -> list[Figure]:
     target = table.facts.get("target_quality")
-    ideal = () if target is None else (Reference("target quality", float(target)),)
+    goal = () if target is None else (Reference("target quality", float(target)),)
     text = (
         "Members × workers = system scale: training speed of one base model (AI500 Fig. 7 a), quality of the ensemble "
-        "(Fig. 7 b), throughput of all members, and VFLOPS (Eq. 8)"
+        "(Fig. 7 b), throughput of all members, and VFLOPS"
     )
     upper = [
         _plot(table, PER_MEMBER, "training speed of a base model", "samples/s"),
-        _plot(table, "quality_ensemble", "quality of the ensemble", "quality", ideal, starts_at=None),
+        _plot(table, "quality_ensemble", "quality of the ensemble", "quality", goal, starts_at=None),
     ]
     lower = [
         _plot(table, SPEED, "throughput of all members", "samples/s"),
