@@ -11,8 +11,9 @@ from tests.run_events import as_event, changed
 from tests.unit.test_report_page import HOSTILE, SVG, drawn, line_in, structure, written_events, written_result
 from tests.unit.written_events import written_sample
 from trainmark.report.drawing import Figure
+from trainmark.report.node_series import MAX_POINTS
 from trainmark.report.page import report_page, run_section
-from trainmark.report.utilisation import MAX_POINTS, utilisation_plot
+from trainmark.report.utilisation import utilisation_plot
 from trainmark.spec.events import Event
 from trainmark.spec.result import Metric
 

@@ -29,12 +29,16 @@ def build_result(folder: RunFolder, answer: QueueAnswer | None = None) -> Result
 
     `answer` has the scheduler's states of the members' jobs, if it was queried.
     """
+    unreachable = [f"Slurm is unreachable ({answer.error}): states are from files"] if answer and answer.error else []
+    return _result_of(folder, read_run(folder, answer), unreachable)
+
+
+def read_run(folder: RunFolder, answer: QueueAnswer | None = None) -> Measured:
+    """Reads the events of a run; predictions and utilisation series are loaded when they are needed."""
     config, plan = read_config_and_plan(folder)
     quality = QUALITIES.load(config.quality)
     jobs = answer.jobs if answer is not None else None if config.launch.jobs_outlive_launcher else {}
-    activity = RunActivity(has_live_claim(folder), jobs)
-    unreachable = [f"Slurm is unreachable ({answer.error}): states are from files"] if answer and answer.error else []
-    return _result_of(folder, read_measured(folder, config, plan, quality, activity), unreachable)
+    return read_measured(folder, config, plan, quality, RunActivity(has_live_claim(folder), jobs))
 
 
 def _result_of(folder: RunFolder, measured: Measured, unreachable: list[str]) -> Result:

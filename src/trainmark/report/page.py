@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 
 from trainmark.report.drawing import Figure
 from trainmark.report.html import render
+from trainmark.report.node_series import NodeSeries
 from trainmark.report.plots import RankEvents, figure_or_reason, plots_of
 from trainmark.report.result_table import interval_of, note_of, scale_of, state_of, training_of
-from trainmark.report.utilisation import TITLE, NodeSeries, utilisation_plot
+from trainmark.report.utilisation import TITLE, utilisation_plot
 from trainmark.spec.event_files import first_of
 from trainmark.spec.metrics import metric_rows, plain_note
 from trainmark.spec.model_events import ModelReady

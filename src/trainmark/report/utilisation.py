@@ -1,24 +1,19 @@
 """Utilisation over time (AI500's Fig. 6): cores, accelerators and network of each member."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trainmark.report.bars import PALETTE
 from trainmark.report.drawing import Curve, Figure, Plot
+from trainmark.report.node_series import MAX_POINTS, NodeSeries, Numbers, Panel, panels_of
 from trainmark.report.plots import RankEvents
-from trainmark.spec.event_files import first_of
-from trainmark.spec.events import EpochStart, EpochStop, Event
-from trainmark.spec.machine_events import Usage, UsageStart
 from trainmark.spec.result import Metric, Result
-from trainmark.spec.units import parse_cores, show_value
+from trainmark.spec.units import show_value
 
 TITLE = "Utilisation over time"
 MAX_PANELS = 8
-MAX_POINTS = 600  # per line; a panel is about 350 pixels wide
-MIN_GAP = 1 / 500  # of a panel's width: shorter pauses are invisible
 
 BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, _ = PALETTE
 GREY = "#999999"
@@ -30,104 +25,51 @@ FILLED = {
 }
 LINES = {"own": ("CPU, the member's own", BLUE), "gpu": ("GPU", VERMILION)}
 NETWORK = {"network": ("network, received + sent", GREEN), "loopback": ("loopback", PURPLE)}
-
-Numbers = NDArray[np.float64]
-NodeSeries = Mapping[int, Sequence[Sequence[Event]]]  # member → the series of each of its nodes
-
-
-@dataclass(frozen=True)
-class Panel:
-    """One node of one member: end times of the samples in seconds, figures by name, pauses in training."""
-
-    title: str
-    samples: int
-    x: Numbers
-    figures: dict[str, Numbers]
-    pauses: tuple[tuple[float, float], ...]
+ON_ONE_AXIS = {
+    "own": ("CPU, each member's own", "%"),
+    "gpu": ("GPU", "%"),
+    "memory": ("resident memory of each member's processes on the node", "GiB"),
+    "gpu_memory": ("memory per GPU", "GiB"),
+    "network": ("network of the node, received + sent", "MB/s"),
+    "loopback": ("loopback of the node", "MB/s"),
+}
 
 
 def utilisation_plot(result: Result, usage: NodeSeries, events: RankEvents) -> Figure:
     """Returns the figure, small multiples of at most eight nodes; the caption states what is omitted."""
-    panels = [
-        panel
-        for member, nodes in usage.items()
-        for series in nodes
-        if (panel := _panel(member, series, events.get(member, ()), names_node=len(nodes) > 1)) is not None
-    ]
+    panels = panels_of(usage, events)
     if not panels:
         return Figure(TITLE, NO_SERIES)
+    since = "Time counts from a member's first sample"
+    return small_multiples(panels, f"{result.run_id} {TITLE}", f"{since}. {_means(result)}")
+
+
+def small_multiples(panels: Sequence[Panel], name: str, remarks: str) -> Figure:
+    """Returns a figure with one panel per node; the caption holds the remarks, and states what is omitted."""
     shown = panels[:: -(-len(panels) // MAX_PANELS)]
     columns = 1 if len(shown) == 1 else 2
     height = 2.9 if columns == 1 else 2.1  # of a panel: two parts for shares, one for bytes
     rows = _rows(shown, columns)
     heights = (height * 2 / 3, height / 3) * (len(rows) // 2)
-    caption = _caption(result, panels, shown)
-    return Figure(TITLE, caption, rows, heights, name=f"{result.run_id} {TITLE}")
+    return Figure(TITLE, _caption(panels, shown, remarks), rows, heights, name=name)
 
 
-def _panel(member: int, series: Sequence[Event], of_rank: Sequence[Event], *, names_node: bool) -> Panel | None:
-    start = first_of(UsageStart, series)
-    samples = [event for event in series if isinstance(event, Usage) and event.over_s > 0]
-    if start is None or not samples:
-        return None
-    origin_s = samples[0].wall_s - samples[0].over_s
-    ends = np.array([sample.wall_s - origin_s for sample in samples])
-    figures_of = [_figures(sample, len(parse_cores(start.cores))) for sample in samples]
-    figures = {name: np.array([each[name] for each in figures_of], dtype=np.float64) for name in figures_of[0]}
-    known = {name: values for name, values in figures.items() if np.isfinite(values).any()}
-    title = f"member {member}" + (f", {start.node}" if names_node else "")
-    pauses = _pauses(of_rank, origin_s, float(ends[-1]))
-    return _binned(Panel(title, len(samples), ends, known, pauses))
+def on_one_axis(panels: Sequence[Panel]) -> list[list[Plot]]:
+    """Returns a row per figure that was sampled, with a line per node."""
+    longest_s = max((float(panel.x[-1]) for panel in panels), default=0.0)
+    seconds, unit = _time_unit(longest_s)
+    sampled = [name for name in ON_ONE_AXIS if any(name in panel.figures for panel in panels)]
+    rows = []
+    for name in sampled:
+        title, y_label = ON_ONE_AXIS[name]
+        drawn = [_staircase(panel, name, panel.title, None, seconds) for panel in panels if name in panel.figures]
+        most = 105.0 if y_label == "%" else None
+        plot = Plot(title, f"time in {unit}" if name == sampled[-1] else "", y_label, tuple(drawn))
+        rows.append([replace(plot, x_range=(0, longest_s / seconds), y_range=(0, most))])
+    return rows
 
 
-def _figures(sample: Usage, num_cores: int) -> dict[str, float | None]:
-    """Returns utilisation in percent and traffic in MB/s; None where not sampled."""
-    cpu, processes, network = sample.cpu, sample.processes, sample.network
-    gpus = [each.utilisation for each in sample.accelerators or ()]
-    moved = None if not network else sum(count.received + count.sent for count in network.values())
-    per_s = 1 / sample.over_s
-    return {
-        "busy": None if cpu is None else 100 * cpu.busy,
-        "iowait": None if cpu is None else 100 * cpu.iowait,
-        "steal": None if cpu is None else 100 * cpu.steal,
-        "own": None if processes is None else 100 * processes.cpu_s * per_s / num_cores,
-        "gpu": 100 * sum(gpus) / len(gpus) if gpus else None,
-        "network": None if moved is None else moved * per_s / 1e6,
-        "loopback": None if sample.loopback_bytes is None else sample.loopback_bytes * per_s / 1e6,
-    }
-
-
-def _pauses(of_rank: Sequence[Event], origin_s: float, end_s: float) -> tuple[tuple[float, float], ...]:
-    """Returns the spans outside of epochs; an epoch without end lasts to the last sample."""
-    stops = {event.epoch: event.epoch_s for event in of_rank if isinstance(event, EpochStop)}
-    edges = [0.0]
-    for event in of_rank:
-        if isinstance(event, EpochStart):
-            begin_s = event.wall_s - origin_s
-            edges += [begin_s, begin_s + stops[event.epoch] if event.epoch in stops else end_s]
-    gaps = zip(edges[::2], [*edges[1::2], end_s], strict=True)
-    return tuple((begin, end) for begin, end in gaps if end - begin > MIN_GAP * end_s)
-
-
-def _binned(panel: Panel) -> Panel:
-    """Downsamples to at most MAX_POINTS by averaging adjacent samples."""
-    each = -(-len(panel.x) // MAX_POINTS)
-    if each == 1:
-        return panel
-    cuts = range(0, len(panel.x), each)
-    ends = np.array([panel.x[cut : cut + each][-1] for cut in cuts])
-    figures = {
-        name: np.array([_mean(values[cut : cut + each]) for cut in cuts]) for name, values in panel.figures.items()
-    }
-    return Panel(panel.title, panel.samples, ends, figures, panel.pauses)
-
-
-def _mean(values: Numbers) -> float:
-    known = values[np.isfinite(values)]
-    return float(known.mean()) if len(known) else float("nan")
-
-
-def _rows(panels: list[Panel], columns: int) -> tuple[tuple[Plot | None, ...], ...]:
+def _rows(panels: Sequence[Panel], columns: int) -> tuple[tuple[Plot | None, ...], ...]:
     """Returns, per row of panels, a row of utilisation plots above a row of traffic plots."""
     longest_s = max(float(panel.x[-1]) for panel in panels)
     most = max((np.nanmax(p.figures[name]) for p in panels for name in NETWORK if name in p.figures), default=0.0)
@@ -188,12 +130,15 @@ def _areas(panel: Panel, seconds: float) -> Iterator[Curve]:
 def _stairs(panel: Panel, lines: Mapping[str, tuple[str, str]], seconds: float) -> Iterator[Curve]:
     for name, (label, colour) in lines.items():
         if name in panel.figures:
-            y = _steps(panel.figures[name])
-            yield Curve(label, _edges(panel, seconds), y, shape="stairs", colour=colour)
+            yield _staircase(panel, name, label, colour, seconds)
+
+
+def _staircase(panel: Panel, name: str, label: str, colour: str | None, seconds: float) -> Curve:
+    return Curve(label, _edges(panel, seconds), _steps(panel.figures[name]), shape="stairs", colour=colour)
 
 
 def _edges(panel: Panel, seconds: float) -> Numbers:
-    return np.concatenate([[0.0], panel.x]) / seconds
+    return np.concatenate([[panel.begin_s], panel.x]) / seconds
 
 
 def _steps(values: Numbers) -> Numbers:
@@ -213,17 +158,21 @@ def _beside(metric: Metric) -> str:
     return "" if total is None else f" (all processes {show_value(total, metric.unit)})"
 
 
-def _caption(result: Result, panels: list[Panel], shown: list[Panel]) -> str:
-    count, samples = len(panels), sum(panel.samples for panel in panels)
-    caption = (
-        "Upper: share of the member's cores (and accelerators) that were busy; lower: what passed through the node's "
-        "network interfaces, and through its loopback. Time counts from a member's first sample. "
-        "Shaded: outside of epochs. "
-    )
+def _means(result: Result) -> str:
+    found = ""
     for name, label in (("cpu_utilisation", "CPU"), ("gpu_utilisation", "GPU")):
         metric = result.metrics.get(name)
         if metric is not None and metric.value is not None:
-            caption += f"Mean while training: {label} {show_value(metric.value, metric.unit)}{_beside(metric)}. "
+            found += f"Mean while training: {label} {show_value(metric.value, metric.unit)}{_beside(metric)}. "
+    return found
+
+
+def _caption(panels: Sequence[Panel], shown: Sequence[Panel], remarks: str) -> str:
+    count, samples = len(panels), sum(panel.samples for panel in panels)
+    caption = (
+        "Upper: share of the member's cores (and accelerators) that were busy; lower: what passed through the node's "
+        f"network interfaces, and through its loopback. Shaded: outside of epochs. {remarks}"
+    )
     caption += f"n = {samples:,} sample{'s' * (samples != 1)} of {count} node{'s' * (count != 1)}."
     if len(shown) < count:
         caption += f" Drawn: {len(shown)} of them, evenly spaced."

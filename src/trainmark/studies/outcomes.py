@@ -8,8 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from pydantic import Field
 
+from trainmark.collect.build import read_run
+from trainmark.collect.measured import Measured
 from trainmark.collect.statistics import median_interval
 from trainmark.spec.config import Section, Setting
+from trainmark.spec.errors import TrainmarkError
 from trainmark.spec.result import Result
 from trainmark.spec.run_folder import RunFolder
 from trainmark.spec.site import Site
@@ -87,6 +90,15 @@ class Outcome:
         found = self.result.metrics.get(metric) if self.result else None
         return (found.detail if found else None) or {}
 
+    def measured(self) -> Measured | str:
+        """Reads events, series and predictions of a complete run from its folder; returns why if it cannot."""
+        if self.result is None or self.folder is None:
+            return self.reason or "not run yet"
+        try:
+            return read_run(self.folder)
+        except TrainmarkError as error:  # damaged since
+            return str(error)
+
     def why_not(self, metric: str) -> str | None:
         """Returns why there is no value."""
         if self.result is None:
@@ -121,6 +133,12 @@ class PointOutcomes:
         of_base = {run.round: run.value(metric) for run in base.runs}
         pairs = [(run.value(metric), of_base.get(run.round)) for run in self.runs]
         return summarise(value / other for value, other in pairs if value is not None and other)
+
+    def difference(self, base: "PointOutcomes", metric: str) -> Summary | None:
+        """Returns the metric less that of another point, each within one round."""
+        of_base = {run.round: run.value(metric) for run in base.runs}
+        pairs = [(run.value(metric), of_base.get(run.round)) for run in self.runs]
+        return summarise(value - other for value, other in pairs if value is not None and other is not None)
 
     def ratio_of(self, metric: str, other: str) -> Summary | None:
         """Returns one metric over another of the same run."""
@@ -161,6 +179,15 @@ class Outcomes:
     def first(self, **coordinates: Setting) -> PointOutcomes | None:
         """Returns the first point at these coordinates that has a Result."""
         return next((point for point in self.where(**coordinates) if point.results()), None)
+
+    def measured(self) -> dict[str, Measured | str]:
+        """Reads the folders of all runs, by run id."""
+        return {run.run_id: run.measured() for point in self.points for run in point.runs}
+
+    def unread(self, measured: Mapping[str, Measured | str]) -> list[str]:
+        """Says which complete runs could not be read."""
+        runs = [run for point in self.points for run in point.runs if run.result is not None]
+        return [f"{run.run_id} cannot be read: {why}" for run in runs if isinstance(why := measured[run.run_id], str)]
 
     @cached_property
     def results(self) -> list[Result]:

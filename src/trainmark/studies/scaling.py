@@ -1,5 +1,6 @@
 """`scaling` (AI500 Fig. 5): FLOPS, VFLOPS and APC of ensembles of growing size at a fixed number of workers each."""
 
+from trainmark.plan.mapping import default_workers
 from trainmark.report.drawing import Figure, Plot, Reference
 from trainmark.spec.table import Table
 from trainmark.studies.axes import fixed, powers_of_two
@@ -8,9 +9,8 @@ from trainmark.studies.study import Axis, Request, Study
 from trainmark.studies.tables import Measure, build_table, curves, figure, metric
 
 
-def most_members(request: Request) -> int:
-    """As many members as the site trains at a time; a single node without accelerators gives each a core."""
-    workers = request.base.ensemble.workers or 1
+def most_members(request: Request, workers: int = 1) -> int:
+    """As many members as the site trains at a time; a single node without accelerators gives each worker a core."""
     if request.site.num_nodes == 1 and not request.site.has_accelerators:
         return max(1, request.cores_per_node // workers)
     return max(1, request.num_slots // workers)
@@ -21,6 +21,17 @@ def slot_cores(request: Request, workers_at_a_time: int) -> int | None:
     if request.site.num_nodes > 1 or request.site.has_accelerators:
         return None
     return max(1, request.cores_per_node // workers_at_a_time)
+
+
+def workers_of(request: Request) -> int:
+    """Workers per member: the user's, else those of a plain run."""
+    return request.base.ensemble.workers or default_workers(request.site)
+
+
+def members_on_equal_slots(request: Request, members: int) -> Point:
+    """Returns the point of an ensemble that fills a single node with slots of equal cores, else the site's slots."""
+    found = _point(members, workers_of(request), slot_cores(request, members * workers_of(request)))
+    return found.model_copy(update={"at": {"members": members}})
 
 
 def _points(request: Request) -> list[Point]:

@@ -72,7 +72,7 @@ MEMBER_BEST = MetricRow(
 )
 
 
-def _why_no_predictions(measured: Measured) -> str | None:
+def why_no_predictions(measured: Measured) -> str | None:
     """Returns why there are no predictions to score; None if there are."""
     if not measured.finished:
         return NO_MEMBER
@@ -80,7 +80,7 @@ def _why_no_predictions(measured: Measured) -> str | None:
 
 
 def _ensemble(measured: Measured) -> Figure | str:
-    return _why_no_predictions(measured) or _of_ensemble(measured, measured.quality)
+    return why_no_predictions(measured) or _of_ensemble(measured, measured.quality)
 
 
 def _of_ensemble(measured: Measured, quality: Any) -> Figure:
@@ -112,7 +112,7 @@ def _why_no_companion(measured: Measured, name: str) -> str | None:
     """Returns why the stored predictions cannot be scored by this quality as well; None if they can."""
     if name not in (measured.config.quality, *getattr(measured.quality, "companions", ())):
         return f"not applicable: {name} does not score predictions of {measured.config.quality}"
-    if reason := _why_no_predictions(measured):
+    if reason := why_no_predictions(measured):
         return reason
     classes = measured.ensemble[0].shape[1]
     fewest = getattr(QUALITIES.load(name), "fewest_classes", 0)
@@ -156,7 +156,21 @@ TOP5_ENSEMBLE = MetricRow(
 
 
 def _out_of_bag(measured: Measured) -> Figure | str:
-    if reason := _why_no_predictions(measured):
+    found = out_of_bag_predictions(measured)
+    if isinstance(found, str):
+        return found
+    combined, labels = found
+    return Figure(
+        value=measured.quality.score(combined, labels),
+        ci95=_interval(measured.quality, combined, labels),
+        n=len(labels),
+        detail={"samples_predicted": len(labels)} | _optimism(measured),
+    )
+
+
+def out_of_bag_predictions(measured: Measured) -> tuple[NDArray[Any], NDArray[Any]] | str:
+    """Returns the ensemble's predictions of training samples, each by members not trained on it, and the labels."""
+    if reason := why_no_predictions(measured):
         return reason
     if not measured.config.evaluate.out_of_bag:
         return "not measured: evaluate.out_of_bag is false"
@@ -168,12 +182,7 @@ def _out_of_bag(measured: Measured) -> Figure | str:
     if not len(indices):
         return "every sample was drawn by every member"
     combined, rows = combine_by_sample(measured.quality.combine, indices, predictions)
-    return Figure(
-        value=measured.quality.score(combined, labels[rows]),
-        ci95=_interval(measured.quality, combined, labels[rows]),
-        n=len(rows),
-        detail={"samples_predicted": len(rows)} | _optimism(measured),
-    )
+    return combined, labels[rows]
 
 
 def _optimism(measured: Measured) -> dict[str, str]:

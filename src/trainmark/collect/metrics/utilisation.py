@@ -89,6 +89,20 @@ def _over_training(member: Member, usage: NodeUsage, figure: OfSample) -> Averag
     )
 
 
+def node_averages(member: Member, usage: NodeUsage) -> dict[str, Average]:
+    """Returns each figure of one of a member's nodes that was sampled: shares, bytes, bytes per second."""
+    figures: dict[str, OfSample] = {
+        "cpu": lambda sample: None if (cores := _member_cores(sample)) is None else cores / _num_cores(usage),
+        "gpu": _mean_accelerator(lambda each: each.utilisation),
+        "memory": lambda sample: None if sample.processes is None else sample.processes.resident_bytes,
+        "gpu_memory": _mean_accelerator(lambda each: each.memory_bytes),
+        "network": _rate(lambda count: count.received + count.sent),
+        "loopback": _loopback,
+    }
+    found = {name: _over_training(member, usage, figure) for name, figure in figures.items()}
+    return {name: average for name, average in found.items() if average is not None}
+
+
 def _without_first(spans: list[tuple[float, float]], seconds: float) -> list[tuple[float, float]]:
     """Returns the spans without their first `seconds` in total."""
     left = []
