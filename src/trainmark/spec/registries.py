@@ -222,7 +222,9 @@ STUDIES = Registry(
     "study",
     {
         "scaling": "trainmark.studies.scaling:SCALING",
+        "optimisations": "trainmark.studies.optimisations:OPTIMISATIONS",
         "threads": "trainmark.studies.threads:THREADS",
+        "variants": "trainmark.studies.variants:VARIANTS",
     },
     group="trainmark.studies",
     self_describing=True,
