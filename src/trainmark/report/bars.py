@@ -49,18 +49,21 @@ def draw_bars(axes: "Axes", bars: tuple[Bars, ...]) -> None:
         axes.bar(at, each.y, width * 0.92, color=PALETTE[number % len(PALETTE)], label=each.label)
         error = np.nan_to_num(np.abs(np.stack([each.y - low, high - each.y])))
         axes.errorbar(at, each.y, error, fmt="none", ecolor="black", elinewidth=0.8, capsize=2)
-        for x, value, top in zip(at, each.y, high, strict=True):
+        for x, value, bottom, top in zip(at, each.y, low, high, strict=True):
+            is_down = value < 0
             axes.annotate(
                 f"{value:.3g}" if np.isfinite(value) else "no result",
-                (x, top if np.isfinite(value) else 0),
-                xytext=(0, 2),
+                (x, bottom if is_down else top if np.isfinite(value) else 0),
+                xytext=(0, -2 if is_down else 2),
                 textcoords="offset points",
                 ha="center",
+                va="top" if is_down else "bottom",
                 fontsize=7,
                 rotation=0 if np.isfinite(value) else 90,
             )
     axes.set_xticks(np.arange(len(bars[0].names)), bars[0].names, rotation=20 if len(bars[0].names) > 4 else 0)
     axes.grid(visible=False, axis="x")
+    axes.margins(y=0.12)  # room for the numbers
 
 
 def draw_heat_map(canvas: "Canvas", axes: "Axes", plot: HeatMap) -> None:
