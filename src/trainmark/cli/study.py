@@ -49,7 +49,7 @@ def _command_of(chosen: "Study") -> Any:
         start(chosen, {axis.name: values.pop(axis_argument(axis.name)) for axis in chosen.axes}, values)
 
     _give_options(command, [*map(axis_option, chosen.axes), *common_options()])
-    flags = " ".join(f"--{axis.name} …" for axis in chosen.axes)
+    flags = " ".join(f"--{axis.name} …" for axis in chosen.axes[:2])  # more would not fit into a line
     command.__doc__ = (
         f"{chosen.title} ({chosen.documents}).\n\n{chosen.description[0].upper()}{chosen.description[1:]}.\n\n\b\n"
         f"Examples:\n  trainmark study {chosen.name} --dry-run\n  trainmark study {chosen.name} {flags}".rstrip()

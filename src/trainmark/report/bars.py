@@ -50,13 +50,15 @@ def draw_bars(axes: "Axes", bars: tuple[Bars, ...]) -> None:
         axes.bar(at, each.y, width * 0.92, color=PALETTE[number % len(PALETTE)], label=each.label)
         error = np.nan_to_num(np.abs(np.stack([each.y - low, high - each.y])))
         axes.errorbar(at, each.y, error, fmt="none", ecolor="black", elinewidth=0.8, capsize=2)
-        for x, value, top in zip(at, each.y, high, strict=True):
+        for x, value, bottom, top in zip(at, each.y, low, high, strict=True):
+            is_down = value < 0
             axes.annotate(
                 _short(value) if np.isfinite(value) else "no result",
-                (x, top if np.isfinite(value) else 0),
-                xytext=(0, 2),
+                (x, bottom if is_down else top if np.isfinite(value) else 0),
+                xytext=(0, -2 if is_down else 2),
                 textcoords="offset points",
                 ha="center",
+                va="top" if is_down else "bottom",
                 fontsize=7,
                 rotation=0 if np.isfinite(value) else 90,
             )
@@ -64,6 +66,7 @@ def draw_bars(axes: "Axes", bars: tuple[Bars, ...]) -> None:
     is_crowded = len(names) > 4 or sum(map(len, names)) > MAX_LEVEL_CHARACTERS
     axes.set_xticks(np.arange(len(names)), names, rotation=20 if is_crowded else 0)
     axes.grid(visible=False, axis="x")
+    axes.margins(y=0.12)  # room for the numbers
 
 
 def _short(value: float) -> str:

@@ -29,6 +29,7 @@ class Point(Section):
     at: dict[str, Setting]
     settings: dict[str, Setting] = Field(default_factory=dict)
     slot_cores: int | None = None  # cores per worker slot on each node; None: as the site has them
+    is_default: bool = False  # whether the plan would choose it by itself; noted in the table
 
     @property
     def label(self) -> str:
@@ -52,6 +53,10 @@ class Summary(NamedTuple):
     def scaled(self, factor: float) -> "Summary":
         """Returns the summary times a positive factor."""
         return self._replace(value=self.value * factor, low=self.low * factor, high=self.high * factor)
+
+    def shifted(self, by: float) -> "Summary":
+        """Returns the summary plus a number; the spread stays that of the unshifted values."""
+        return self._replace(value=self.value + by, low=self.low + by, high=self.high + by)
 
 
 def summarise(values: Iterable[float | None]) -> Summary | None:
@@ -130,9 +135,17 @@ class PointOutcomes:
 
     def ratio(self, base: "PointOutcomes", metric: str) -> Summary | None:
         """Returns the metric over that of another point, each within one round."""
+        return summarise(value / other for value, other in self._pairs(base, metric) if other)
+
+    def difference(self, base: "PointOutcomes", metric: str) -> Summary | None:
+        """Returns the metric minus that of another point, each within one round."""
+        return summarise(value - other for value, other in self._pairs(base, metric))
+
+    def _pairs(self, base: "PointOutcomes", metric: str) -> list[tuple[float, float]]:
+        """Returns the metric here and at the base in each round that has both."""
         of_base = {run.round: run.value(metric) for run in base.runs}
         pairs = [(run.value(metric), of_base.get(run.round)) for run in self.runs]
-        return summarise(value / other for value, other in pairs if value is not None and other)
+        return [(value, other) for value, other in pairs if value is not None and other is not None]
 
     def difference(self, base: "PointOutcomes", metric: str) -> Summary | None:
         """Returns the metric less that of another point, each within one round."""

@@ -39,6 +39,16 @@ def ratio(name: str, of_metric: str, base: Callable[[PointOutcomes], PointOutcom
     return Measure(name, "", label, over_base)
 
 
+def difference(name: str, of_metric: str, base: Callable[[PointOutcomes], PointOutcomes | None], label: str) -> Measure:
+    """The column of a metric minus that of each point's base, within rounds."""
+
+    def from_base(point: PointOutcomes) -> Summary | None:
+        below = base(point)
+        return point.difference(below, of_metric) if below else None
+
+    return Measure(name, metric_rows()[of_metric].unit, label, from_base)
+
+
 def build_table(
     outcomes: Outcomes,
     measures: Sequence[Measure],
@@ -86,7 +96,7 @@ def _row(outcomes: Outcomes, point: PointOutcomes, measures: Sequence[Measure]) 
 def _note(outcomes: Outcomes, point: PointOutcomes, measures: Sequence[Measure], spread: float | None) -> str:
     if point.gap:
         return point.gap
-    notes = []
+    notes = ["default"] if point.point.is_default else []
     if (missing := outcomes.repeats - len(point.results())) > 0:
         why: str | None = next((run.reason for run in point.runs if run.reason), "not run yet")
         notes.append(f"{missing} of {outcomes.repeats} runs missing: {why}")

@@ -1,0 +1,276 @@
+"""`variants` (CPU-TORCH Fig. 2–3): layouts, compilers, allocators and builds, in training and in inference."""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from trainmark.plan.make import default_allocator
+from trainmark.report.bars import Bars
+from trainmark.report.drawing import Figure, Plot, Reference
+from trainmark.spec.config import Setting
+from trainmark.spec.errors import ConfigError
+from trainmark.spec.registries import WORKLOADS
+from trainmark.spec.table import Cell, Table
+from trainmark.studies.axes import fixed
+from trainmark.studies.outcomes import Outcomes, Point, PointOutcomes, Summary
+from trainmark.studies.study import Axis, Overrides, Request, Study
+from trainmark.studies.tables import Measure, best_row, build_table, figure, metric, number
+
+MODELS = ("resnet34", "resnext50-32x4d", "wide-resnet101-2")  # of the document
+DATASETS = ("pacs", "cifar10")
+ALLOCATORS = ("glibc-tuned", "system")  # glibc's, which every node has
+THIS_BUILD = "this Python"
+BASES = ("variant", "allocator", "python")  # axes whose values are compared with one of them
+BUILD = ("torch_compiler", "torch_cxx_flags", "torch_blas", "torch_lapack", "torch_onednn", "torch_openmp", "torch_isa")
+VERSIONS = ("python", "python_executable", "torch", "torch_git")
+
+
+class Phase(NamedTuple):
+    """Training or inference: the metric of its speed, and the columns of its improvements."""
+
+    name: str
+    speed: str
+
+    @property
+    def over_variant(self) -> str:
+        """The column of the improvement over eager."""
+        return f"{self.name}_over_eager"
+
+    @property
+    def over_build(self) -> str:
+        """The column of the improvement over the first build."""
+        return f"{self.name}_over_build"
+
+
+TRAINING = Phase("training", "throughput_samples_per_s")
+INFERENCE = Phase("inference", "inference_samples_per_s")
+
+
+def _torch(compiler: str, memory_format: str, **more: Setting) -> Overrides:
+    """Everything that a variant could leave to the plan, so that two of them differ in what they are called by."""
+    chosen: Overrides = {"compiler": compiler, "memory_format": memory_format, "cuda_graph": False, **more}
+    return {f"train.torch.{name}": value for name, value in chosen.items()}
+
+
+SETTINGS: dict[str, Overrides] = {
+    "eager": _torch("none", "contiguous"),
+    "channels-last": _torch("none", "channels-last"),
+    "onednn": _torch("none", "onednn"),
+    "torchscript": _torch("torchscript", "contiguous"),
+    "inductor": _torch("inductor", "contiguous"),
+    "no-onednn": _torch("none", "contiguous", onednn=False),
+}
+
+
+def _allocators(request: Request) -> Sequence[Setting]:
+    """The plan's first; on CPUs all others that the nodes have."""
+    default = default_allocator(request.site)
+    others = () if request.site.has_accelerators else (*ALLOCATORS, *request.site.allocators)
+    return tuple(dict.fromkeys((default, *others)))
+
+
+def _models(request: Request) -> Sequence[Setting]:
+    return MODELS if request.base.size == "full" else (request.base.model,)
+
+
+def _datasets(request: Request) -> Sequence[Setting]:
+    return DATASETS if request.base.size == "full" else (request.base.dataset,)
+
+
+def _points(request: Request) -> list[Point]:
+    variants, allocators, pythons, models, datasets = (axis.values(request) for axis in VARIANTS.axes)
+    if unknown := [str(name) for name in variants if name not in SETTINGS]:
+        raise ConfigError(f"There is no variant '{unknown[0]}'. Choose from {', '.join(SETTINGS)}.")
+    first = _first("eager", variants)
+    # Other allocators are compared with eager alone: all pairs would be many runs that say little.
+    pairs = [*((name, allocators[0]) for name in variants), *((first, name) for name in allocators[1:])]
+    return [
+        _point(request, str(variant), allocator, python, model, str(dataset))
+        for dataset in datasets
+        for model in models
+        for python in pythons
+        for variant, allocator in pairs
+    ]
+
+
+def _point(request: Request, variant: str, allocator: Setting, python: Setting, model: Setting, dataset: str) -> Point:
+    name, _, path = dataset.partition("=")
+    build = {"python": python} if python != THIS_BUILD else {}
+    return Point(
+        at={"variant": variant, "allocator": allocator, **build, "model": model, "dataset": name},
+        settings={
+            "ensemble.members": 1,
+            "ensemble.workers": 1,
+            "model": model,
+            **_data(request, name),
+            **({"data.path": path} if path else {}),
+            **SETTINGS[variant],
+            "launch.allocator": allocator,
+            **({"launch.python": interpreter(str(python))} if build else {}),
+        },
+    )
+
+
+def _data(request: Request, dataset: str) -> Overrides:
+    """The dataset; at full size with the recipe of the workload's size of that name, if there is one."""
+    if request.base.size != "full":
+        return {"dataset": dataset}
+    if dataset in WORKLOADS.load(request.base.workload).sizes:
+        return {"size": dataset, "dataset": dataset}
+    return {"dataset": dataset, "train.augmentation": "none"}  # the recipe's is for other images
+
+
+def interpreter(python: str) -> str:
+    """Returns the Python of an environment that is given as its folder or as the interpreter itself."""
+    last = python.rstrip("/").rpartition("/")[2]
+    return python if re.fullmatch(r"python[\d.]*", last) else f"{python.rstrip('/')}/bin/python"
+
+
+def _first(wanted: str, values: Sequence[Any]) -> Any:
+    return wanted if wanted in values else values[0]
+
+
+def _improvement(outcomes: Outcomes, phase: Phase, name: str, base: Overrides) -> Measure:
+    """Speed over that of the point with the coordinates of `base`, within rounds, minus 1."""
+
+    def of(point: PointOutcomes) -> Summary | None:
+        below = outcomes.first(**{**point.at, **base})
+        found = point.ratio(below, phase.speed) if below else None
+        return found.shifted(-1) if found else None
+
+    over = base.get("python", base.get("variant"))
+    return Measure(name, "share", f"{phase.name} over {_short(str(over)) if 'python' in base else over}", of)
+
+
+def _analyse(outcomes: Outcomes) -> Table:
+    at = {name: list(dict.fromkeys(point.at.get(name, THIS_BUILD) for point in outcomes.points)) for name in BASES}
+    eager = {"variant": _first("eager", at["variant"]), "allocator": at["allocator"][0]}
+    measures = [
+        metric(TRAINING.speed, "training"),
+        _improvement(outcomes, TRAINING, TRAINING.over_variant, eager),
+        metric("epoch_time_s"),
+        metric(INFERENCE.speed, "inference"),
+        _improvement(outcomes, INFERENCE, INFERENCE.over_variant, eager),
+        metric("inference_latency_p50_s"),
+        metric("inference_latency_p99_s"),
+    ]
+    if len(at["python"]) > 1:
+        first = {"python": at["python"][0]}
+        measures += [_improvement(outcomes, phase, phase.over_build, first) for phase in (TRAINING, INFERENCE)]
+    table = build_table(outcomes, measures)
+    builds = dict(_builds(outcomes))
+    findings = [*_fastest(table, eager), *(_describe(name, build) for name, build in builds.items())]
+    return table.model_copy(update={"findings": tuple(findings), "facts": {**eager, "builds": builds}})
+
+
+def _builds(outcomes: Outcomes) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yields each Python with how its torch was built, as its workers found."""
+    for name in dict.fromkeys(str(point.at.get("python", THIS_BUILD)) for point in outcomes.points):
+        points = [point for point in outcomes.points if str(point.at.get("python", THIS_BUILD)) == name]
+        software = next((result.software for point in points for result in point.results()), {})
+        yield name, {key: str(software[key]) for key in (*VERSIONS, *BUILD) if key in software}
+
+
+def _describe(name: str, build: dict[str, str]) -> str:
+    """`this Python: torch 2.13.0; compiler GCC 13.3; BLAS MKL 2024.2`."""
+    shown = {"compiler": "torch_compiler", "BLAS": "torch_blas", "oneDNN": "torch_onednn"}
+    parts = [f"{what} {build[key]}" for what, key in {"torch": "torch", **shown}.items() if key in build]
+    return f"{name}: {'; '.join(parts) or 'no run has a Result'}"
+
+
+def _fastest(table: Table, eager: dict[str, Setting]) -> Iterator[str]:
+    """`resnet34 on pacs: training is fastest with onednn (+35 % over eager), inference is fastest with eager`."""
+    for case in _cases(table):
+        found = []
+        for phase in (TRAINING, INFERENCE):
+            if (best := best_row(table, phase.over_variant, **case)) is not None:
+                gain = 100 * (number(best, phase.over_variant) or 0.0)
+                is_base = all(best[name] == value for name, value in eager.items())
+                more = "" if is_base else f" ({gain:+.0f} % over {eager['variant']})"
+                found.append(f"{phase.name} is fastest with {_bar_name(best, eager)}{more}")
+        build = f" with {_short(str(case['python']))}" if "python" in case else ""
+        if found:
+            yield f"{case['model']} on {case['dataset']}{build}: {', '.join(found)}"
+
+
+def _cases(table: Table) -> list[dict[str, Cell]]:
+    """Returns what is compared with eager separately: dataset, model and, where given, Python."""
+    names = [name for name in ("dataset", "model", "python") if table.has(name)]
+    return [dict(each) for each in dict.fromkeys(tuple((name, row[name]) for name in names) for row in table.rows)]
+
+
+def _bar_name(row: dict[str, Cell], eager: dict[str, Any]) -> str:
+    """The variant; the allocator, where it is another."""
+    return str(row["variant"] if row["allocator"] == eager["allocator"] else row["allocator"])
+
+
+def _short(python: str) -> str:
+    """`gcc12` of `/opt/envs/gcc12/bin/python`."""
+    return re.sub(r"/bin/python[\d.]*$", "", python).rstrip("/").rpartition("/")[2]
+
+
+def _figures(table: Table) -> list[Figure]:
+    found = []
+    for dataset in table.values("dataset"):
+        cases = [case for case in _cases(table) if case["dataset"] == dataset]
+        text = f"Improvement over {table.facts['variant']}: speed over its speed − 1; dataset {dataset}"
+        base = str(table.facts["variant"])
+        rows = [[_plot(table, phase, phase.over_variant, base, cases)] for phase in (TRAINING, INFERENCE)]
+        found.append(figure(table, f"variants-{dataset}", "Variants", text, *rows, height=2.4))
+        if table.has(TRAINING.over_build) or table.has(INFERENCE.over_build):
+            base = _short(next(iter(table.facts["builds"])))
+            text = f"Improvement of each build over {base}, variant by variant; dataset {dataset}"
+            rows = [[_plot(table, phase, phase.over_build, base, cases)] for phase in (TRAINING, INFERENCE)]
+            found.append(figure(table, f"builds-{dataset}", "Builds", text, *rows, height=2.4))
+    return found
+
+
+def _plot(table: Table, phase: Phase, column: str, base: str, cases: Sequence[dict[str, Cell]]) -> Plot:
+    drawn = tuple(_bars(table, column, case) for case in cases)
+    return Plot(phase.name, "", "improvement (%)", references=(Reference(base, 0.0),), bars=drawn)
+
+
+def _bars(table: Table, column: str, case: dict[str, Cell]) -> Bars:
+    rows = table.where(**case)
+    ends = [[number(row, f"{column}{end}") for row in rows] for end in ("", "_low", "_high")]
+    y, low, high = 100 * np.array(ends, np.float64)
+    label = " with ".join([str(case["model"]), *([_short(str(case["python"]))] if "python" in case else [])])
+    return Bars(label, tuple(_bar_name(row, table.facts) for row in rows), y, low, high)
+
+
+VARIANTS = Study(
+    name="variants",
+    title="Variants",
+    description="training and inference with other layouts, compilers, allocators and builds, against plain eager mode",
+    documents="CPU-TORCH Fig. 2–3, Tables 5–6",
+    axes=(
+        Axis(
+            "variant",
+            f"any of {', '.join(SETTINGS)}",
+            lambda request: tuple(SETTINGS),
+            fixed("eager", "channels-last", "onednn", "torchscript"),  # inductor compiles for a minute
+            kind=str,
+        ),
+        Axis("allocator", "allocators", _allocators, lambda request: _allocators(request)[:1], str, "launch.allocator"),
+        Axis("python", "Python environments with other builds", fixed(THIS_BUILD), kind=str, setting="launch.python"),
+        Axis("model", "models", _models, kind=str, setting="model"),
+        Axis("dataset", "datasets, as NAME or NAME=FOLDER", _datasets, kind=str, setting="dataset"),
+    ),
+    points=_points,
+    analyse=_analyse,
+    figures=_figures,
+    settings={
+        "": {"measure.ceiling": False, "measure.inference": True, "evaluate.out_of_bag": False, "dataset": "synthetic"},
+        "tiny": {"data.num_train": 640, "train.epochs": 3, "measure.inference_seconds": 0.5},
+        "full": {
+            "train.batch_size": 128,
+            "train.reference_batch_size": 128,
+            "train.epochs": 2,
+            "train.warmup_epochs": 0,
+            "measure.inference_seconds": 10.0,
+        },
+    },
+    repeats=5,
+)
