@@ -76,6 +76,12 @@ def test_on_a_logarithmic_scale_of_workers_each_measured_number_is_a_tick() -> N
     assert [tick.get_text() for tick in axes.get_xticklabels()] == ["1", "2", "4"]
 
 
+def test_ticks_of_a_logarithmic_y_axis_are_plain_numbers() -> None:
+    (axes,) = axes_of(scaling(is_log_y=True))
+    assert axes.get_yscale() == "log"
+    assert {"10", "20", "50"} <= {tick.get_text() for tick in axes.get_yticklabels()}
+
+
 def test_curves_have_the_colours_that_all_can_tell_apart_and_too_many_share_one() -> None:
     (few,) = axes_of(scaling(curves=tuple(Curve(str(n), WORKERS, WORKERS + n) for n in range(7)), references=()))
     assert [line.get_color() for line in few.lines] == list(PALETTE)

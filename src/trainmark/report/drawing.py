@@ -190,7 +190,8 @@ def _draw_plot(axes: "Axes", plot: Plot) -> None:
     axes.set_xlabel(plot.x_label)
     axes.set_ylabel(plot.y_label)
     _scale_x(axes, plot)
-    axes.set_yscale("log" if plot.is_log_y else "linear")
+    if plot.is_log_y:
+        _scale_y_log(axes)
     axes.set_ylim(*plot.y_range)
 
 
@@ -218,6 +219,15 @@ def _draw_curve(axes: "Axes", curve: Curve, colour: str, label: str | None) -> N
             markersize=3,
             label=label,
         )
+
+
+def _scale_y_log(axes: "Axes") -> None:
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}"))  # 10ⁿ would be markup, which is off
+    axes.yaxis.set_minor_locator(NullLocator())
 
 
 def _scale_x(axes: "Axes", plot: Plot) -> None:

@@ -223,6 +223,8 @@ STUDIES = Registry(
     {
         "scaling": "trainmark.studies.scaling:SCALING",
         "threads": "trainmark.studies.threads:THREADS",
+        "large-batch": "trainmark.studies.large_batch:LARGE_BATCH",
+        "repeatability": "trainmark.studies.repeatability:REPEATABILITY",
     },
     group="trainmark.studies",
     self_describing=True,
