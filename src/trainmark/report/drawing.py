@@ -236,12 +236,13 @@ def _scale_x(axes: "Axes", plot: Plot) -> None:
 
 
 def _scale_y(axes: "Axes", plot: Plot) -> None:
-    from matplotlib.ticker import LogFormatter
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     if plot.is_log_y:
         axes.set_yscale("log")
-        axes.yaxis.set_major_formatter(LogFormatter())  # matplotlib's own has $ … $, which is not parsed here
-        axes.yaxis.set_minor_formatter(LogFormatter(labelOnlyBase=False, minor_thresholds=(2, 0.5)))
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}"))  # 10ⁿ would be markup, which is off
+        axes.yaxis.set_minor_locator(NullLocator())
     axes.set_ylim(*plot.y_range)
 
 

@@ -89,15 +89,19 @@ def _step_time(result: Result, events: RankEvents) -> Figure:
 def _quality(result: Result, events: RankEvents) -> Figure:
     target, curves = result.config.evaluate.target_quality, dict[int, Curve]()
     for member, of_rank in events.items():
-        found = [event for event in of_rank if isinstance(event, Evaluation)]
-        trained = {event.epoch: event.epochs_done for event in of_rank if isinstance(event, EpochStop)}
-        epochs = [trained.get(event.epoch, event.epoch + 1) for event in found]
-        curves |= _curve(member, epochs, [event.quality for event in found])
+        curves |= _curve(member, *quality_over_epochs(of_rank))
     caption = f"Quality on the held-out samples after each evaluated epoch; best {_most(curves):.4g}." if curves else ""
     if target is not None:
         caption += f" Dashed: target quality {target:g}."
     references = () if target is None else (Reference("target", target),)
     return _figure(result, caption, curves, Plot("Quality", "epochs trained", "quality", (), references), "evaluation")
+
+
+def quality_over_epochs(of_rank: Sequence[Event]) -> tuple[list[float], list[float]]:
+    """Returns the epochs trained before each evaluation, and its quality."""
+    found = [event for event in of_rank if isinstance(event, Evaluation)]
+    trained = {event.epoch: event.epochs_done for event in of_rank if isinstance(event, EpochStop)}
+    return [trained.get(event.epoch, event.epoch + 1) for event in found], [event.quality for event in found]
 
 
 def _blocks(of_rank: Sequence[Event]) -> list[Steps]:

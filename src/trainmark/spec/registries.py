@@ -229,6 +229,8 @@ STUDIES = Registry(
         "hybrid": "trainmark.studies.hybrid:HYBRID",
         "weak-scaling": "trainmark.studies.weak_scaling:WEAK_SCALING",
         "variants": "trainmark.studies.variants:VARIANTS",
+        "large-batch": "trainmark.studies.large_batch:LARGE_BATCH",
+        "repeatability": "trainmark.studies.repeatability:REPEATABILITY",
         "schedules": "trainmark.studies.schedules:SCHEDULES",
         "memory": "trainmark.studies.memory:MEMORY",
         "ensemble": "trainmark.studies.ensemble:ENSEMBLE",

@@ -21,6 +21,7 @@ class Measure(NamedTuple):
     unit: str
     label: str
     of: Callable[[PointOutcomes], Summary | float | None]
+    why: Callable[[PointOutcomes], str | None] = lambda point: None  # goes into the row's note
 
 
 def metric(name: str, label: str = "") -> Measure:
@@ -103,6 +104,7 @@ def _note(outcomes: Outcomes, point: PointOutcomes, measures: Sequence[Measure],
     if measures and measures[0].of(point) is None:
         why = next((run.why_not(measures[0].name) for run in point.runs), None)
         notes.append(f"{measures[0].label}: {why or 'unavailable'}")
+    notes += [text for measure in measures if (text := measure.why(point))]
     if spread is not None and spread > outcomes.max_spread:
         notes.append(f"spread {spread:.0%} is above {outcomes.max_spread:.0%}")
     return "; ".join(notes)
