@@ -193,6 +193,11 @@ class Cluster:
         for node in self._running_nodes():
             node.lift_limit()
 
+    def limit_cpu(self, cores: float) -> None:
+        """Limits the CPU time of every node that is on, until it is powered off."""
+        for node in self._running_nodes():
+            node.limit_cpu(cores)
+
     def set_time_left(self, job_id: int | str, seconds: float) -> None:
         """Sets the remaining time of a running job; Slurm enforces limits only every 30 s."""
         end = datetime.now() + timedelta(seconds=seconds)

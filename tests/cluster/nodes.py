@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psutil
 
-from tests.cluster import network, processes
+from tests.cluster import cpu, network, processes
 from tests.cluster.instance import Instance
 
 NAMESPACES = ("--net", "--uts", "--ipc", "--mount", "--pid")
@@ -85,6 +85,11 @@ class Node:
         # The link first: a machine without power does not close its connections.
         network.unplug(self.link)
         processes.end(self.instance.process_folder, self.name)
+
+    def limit_cpu(self, cores: float) -> None:
+        """Limits the CPU time of all processes of the node, also of those to come."""
+        init = psutil.Process(self.init_pid())
+        cpu.limit(self.link, [init.pid, *(each.pid for each in init.children(recursive=True))], cores)
 
     def limit(self, megabits_per_s: float) -> None:
         """Limits the node's bandwidth in both directions."""

@@ -222,7 +222,9 @@ STUDIES = Registry(
     "study",
     {
         "scaling": "trainmark.studies.scaling:SCALING",
+        "bagging-or-data-parallel": "trainmark.studies.bagging:BAGGING",
         "threads": "trainmark.studies.threads:THREADS",
+        "nodes": "trainmark.studies.nodes:NODES",
     },
     group="trainmark.studies",
     self_describing=True,

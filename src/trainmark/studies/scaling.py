@@ -128,5 +128,7 @@ SCALING = Study(
     points=_points,
     analyse=_analyse,
     figures=_figures,
+    # On Slurm, members start together also where other runs wait: Eq. 6 counts those that train side by side.
+    settings={"": {"launch.allocation": "one"}},
     repeats=3,
 )
