@@ -188,13 +188,13 @@ class Cluster:
             node.limit(megabits_per_s)
 
     def lift_limits(self) -> None:
-        """Removes the bandwidth limits."""
+        """Removes all limits of bandwidth and CPU time."""
         self._limit_file.unlink(missing_ok=True)
         for node in self._running_nodes():
-            node.lift_limit()
+            node.lift_limits()
 
     def limit_cpu(self, cores: float) -> None:
-        """Limits the CPU time of every node that is on, until it is powered off."""
+        """Limits the CPU time of every node, until it is powered off or the limits are lifted."""
         for node in self._running_nodes():
             node.limit_cpu(cores)
 

@@ -26,15 +26,24 @@ def limit(name: str, pids: Iterable[int], cores: float) -> None:
     """Gives processes, and those they start later, the time of `cores` cores, which may be a fraction."""
     group = group_of(name)
     group.mkdir(exist_ok=True)
-    quota_us = round(cores * PERIOD_US)
+    _set_quota(group, str(round(cores * PERIOD_US)))
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):  # it has just ended
+            (group / "cgroup.procs").write_text(str(pid))
+
+
+def lift(name: str) -> None:
+    """Lifts the limit, if there is one."""
+    if (group := group_of(name)).exists():
+        _set_quota(group, "max" if (group / "cpu.max").exists() else "-1")
+
+
+def _set_quota(group: Path, quota_us: str) -> None:
     if (group / "cpu.max").exists():
         (group / "cpu.max").write_text(f"{quota_us} {PERIOD_US}")
     else:
         (group / "cpu.cfs_period_us").write_text(str(PERIOD_US))
-        (group / "cpu.cfs_quota_us").write_text(str(quota_us))
-    for pid in pids:
-        with contextlib.suppress(ProcessLookupError):  # it has just ended
-            (group / "cgroup.procs").write_text(str(pid))
+        (group / "cpu.cfs_quota_us").write_text(quota_us)
 
 
 def remove_all(prefix: str) -> None:

@@ -97,8 +97,9 @@ class Node:
         subprocess.run(network.limit_command(self.link, megabits_per_s), check=True)
         subprocess.run(self.inside(network.limit_command("eth0", megabits_per_s)), check=True)
 
-    def lift_limit(self) -> None:
+    def lift_limits(self) -> None:
         """Removes the node's limits, if any."""
+        cpu.lift(self.link)
         subprocess.run(network.lift_command(self.link), capture_output=True)
         subprocess.run(self.inside(network.lift_command("eth0")), capture_output=True)
 
