@@ -7,6 +7,7 @@ from pathlib import Path
 # Where control groups of version 1 and 2 are mounted.
 V1, V2 = Path("/sys/fs/cgroup/cpu"), Path("/sys/fs/cgroup")
 PERIOD_US = 20_000  # short against a training step, so that throttling is even
+PRECEDENCE = 20  # over other processes of this machine, so that a node gets its quota also where they are busy
 
 
 def find_missing() -> str | None:
@@ -27,6 +28,10 @@ def limit(name: str, pids: Iterable[int], cores: float) -> None:
     group = group_of(name)
     group.mkdir(exist_ok=True)
     _set_quota(group, str(round(cores * PERIOD_US)))
+    if (group / "cpu.weight").exists():
+        (group / "cpu.weight").write_text(str(100 * PRECEDENCE))
+    else:
+        (group / "cpu.shares").write_text(str(1024 * PRECEDENCE))
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):  # it has just ended
             (group / "cgroup.procs").write_text(str(pid))
