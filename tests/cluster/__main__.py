@@ -47,6 +47,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     shell.add_argument("node")
     limit = add("limit-bandwidth", "limit what each node sends and receives")
     limit.add_argument("megabits_per_s", type=float)
+    limit_cpu = add("limit-cpu", "limit the CPU time of each node, so that they do not compete")
+    limit_cpu.add_argument("cores", type=float, help="may be a fraction: 0.4")
     for name, does in ON_A_NODE.items():
         add(name, str(does.__doc__)).add_argument("node")
     for name, does_all in ON_ALL.items():
@@ -88,6 +90,8 @@ def main(arguments: list[str]) -> None:
         os.execvp(command[0], command)
     elif chosen.command == "limit-bandwidth":
         cluster.limit_bandwidth(chosen.megabits_per_s)
+    elif chosen.command == "limit-cpu":
+        cluster.limit_cpu(chosen.cores)
     elif chosen.command in ON_A_NODE:
         ON_A_NODE[chosen.command](cluster, chosen.node)
     else:

@@ -188,10 +188,15 @@ class Cluster:
             node.limit(megabits_per_s)
 
     def lift_limits(self) -> None:
-        """Removes the bandwidth limits."""
+        """Removes all limits of bandwidth and CPU time."""
         self._limit_file.unlink(missing_ok=True)
         for node in self._running_nodes():
-            node.lift_limit()
+            node.lift_limits()
+
+    def limit_cpu(self, cores: float) -> None:
+        """Limits the CPU time of every node, until it is powered off or the limits are lifted."""
+        for node in self._running_nodes():
+            node.limit_cpu(cores)
 
     def set_time_left(self, job_id: int | str, seconds: float) -> None:
         """Sets the remaining time of a running job; Slurm enforces limits only every 30 s."""

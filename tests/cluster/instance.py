@@ -6,7 +6,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.cluster import network, processes
+from tests.cluster import cpu, network, processes
 
 # Short, because socket paths are limited to 108 characters; in memory, so that Slurm saves its state fast.
 RUN_FOLDER = Path("/run/trainmark-cluster")
@@ -88,6 +88,7 @@ def clean(instance: Instance) -> None:
     """Kills the processes and removes the network and files of a cluster; its lock must be held."""
     processes.kill_all(instance.process_folder)
     network.remove(instance.bridge)
+    cpu.remove_all(instance.bridge)
     shutil.rmtree(instance.run_folder, ignore_errors=True)
 
 

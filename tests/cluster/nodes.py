@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psutil
 
-from tests.cluster import network, processes
+from tests.cluster import cpu, network, processes
 from tests.cluster.instance import Instance
 
 NAMESPACES = ("--net", "--uts", "--ipc", "--mount", "--pid")
@@ -86,14 +86,20 @@ class Node:
         network.unplug(self.link)
         processes.end(self.instance.process_folder, self.name)
 
+    def limit_cpu(self, cores: float) -> None:
+        """Limits the CPU time of all processes of the node, also of those to come."""
+        init = psutil.Process(self.init_pid())
+        cpu.limit(self.link, [init.pid, *(each.pid for each in init.children(recursive=True))], cores)
+
     def limit(self, megabits_per_s: float) -> None:
         """Limits the node's bandwidth in both directions."""
         # This machine's end of the link sends what the node receives.
         subprocess.run(network.limit_command(self.link, megabits_per_s), check=True)
         subprocess.run(self.inside(network.limit_command("eth0", megabits_per_s)), check=True)
 
-    def lift_limit(self) -> None:
+    def lift_limits(self) -> None:
         """Removes the node's limits, if any."""
+        cpu.lift(self.link)
         subprocess.run(network.lift_command(self.link), capture_output=True)
         subprocess.run(self.inside(network.lift_command("eth0")), capture_output=True)
 

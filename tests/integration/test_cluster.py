@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.cluster import Cluster
+from tests.cluster import Cluster, cpu
 from tests.cluster.processes import has_ended
 from tests.cluster.requirements import require_cluster
 
@@ -147,6 +147,24 @@ def test_bandwidth_between_nodes_is_what_it_was_limited_to(cluster: Cluster) -> 
     finally:
         cluster.lift_limits()
     assert measure_megabits_per_s(cluster) > 200
+
+
+def test_cpu_time_of_a_node_is_what_it_was_limited_to(cluster: Cluster) -> None:
+    if missing := cpu.find_missing():
+        pytest.skip(missing)
+    cluster.limit_cpu(0.25)
+    try:
+        # A second of work takes four.
+        assert measure_busy_share(cluster) < 0.35
+    finally:
+        cluster.lift_limits()
+    assert measure_busy_share(cluster) > 0.35
+
+
+def measure_busy_share(cluster: Cluster) -> float:
+    """The share of its time that a job on a node is given a core."""
+    busy = "import time; t = time.time()\nwhile time.time() < t + 2: pass\nprint(time.process_time() / 2)"
+    return float(cluster.run("srun", "--nodelist=n1", "-n1", sys.executable, "-c", busy))
 
 
 def test_a_job_outlives_a_short_cut_of_the_network(cluster: Cluster) -> None:

@@ -16,6 +16,7 @@ from trainmark.spec.config import Setting
 from trainmark.spec.config_file import site_text
 from trainmark.spec.errors import ConfigError, PlanError, TrainmarkError
 from trainmark.spec.files import write_text
+from trainmark.spec.registries import DATASETS
 from trainmark.spec.run_folder import Places
 from trainmark.spec.site import Site
 from trainmark.spec.units import show_bytes
@@ -115,8 +116,18 @@ def plan_point(
 ) -> pipeline.PlannedRun:
     """Plans one run; its seed is that of the round unless the point sets one."""
     settings: dict[str, Setting] = {"seed": record.seed + round_ - 1, **point.settings}
-    choices = resolve_config([Source(f"the study {record.study}", record.base), Source(point.label, nested(settings))])
+    base = _without_foreign_data(record.base, point)
+    choices = resolve_config([Source(f"the study {record.study}", base), Source(point.label, nested(settings))])
     return pipeline.plan_run(choices, with_slots_of(site, point.slot_cores), places, dry_run=dry_run)
+
+
+def _without_foreign_data(base: dict[str, Any], point: Point) -> dict[str, Any]:
+    """Returns the base for a point with a dataset of its own, which need not have the settings of the others'."""
+    dataset, data = point.settings.get("dataset"), base.get("data")
+    if dataset is None or not isinstance(data, dict):
+        return base
+    known = DATASETS.load(str(dataset)).Settings.model_fields
+    return {**base, "data": {name: value for name, value in data.items() if name in known}}
 
 
 def _planned(record: StudyRecord, point: Point, site: Site, places: Places) -> PlannedPoint:

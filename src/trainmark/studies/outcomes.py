@@ -147,12 +147,6 @@ class PointOutcomes:
         pairs = [(run.value(metric), of_base.get(run.round)) for run in self.runs]
         return [(value, other) for value, other in pairs if value is not None and other is not None]
 
-    def difference(self, base: "PointOutcomes", metric: str) -> Summary | None:
-        """Returns the metric less that of another point, each within one round."""
-        of_base = {run.round: run.value(metric) for run in base.runs}
-        pairs = [(run.value(metric), of_base.get(run.round)) for run in self.runs]
-        return summarise(value - other for value, other in pairs if value is not None and other is not None)
-
     def ratio_of(self, metric: str, other: str) -> Summary | None:
         """Returns one metric over another of the same run."""
         pairs = [(run.value(metric), run.value(other)) for run in self.runs]

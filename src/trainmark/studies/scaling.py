@@ -139,6 +139,10 @@ SCALING = Study(
     points=_points,
     analyse=_analyse,
     figures=_figures,
-    settings={"smallest": {"train.epochs": 1, "data.num_train": 800, "data.num_eval": 200, "measure.ceiling": False}},
+    settings={
+        # On Slurm, members start together also where other runs wait: Eq. 6 counts those that train side by side.
+        "": {"launch.allocation": "one"},
+        "smallest": {"train.epochs": 1, "data.num_train": 800, "data.num_eval": 200, "measure.ceiling": False},
+    },
     repeats=3,
 )

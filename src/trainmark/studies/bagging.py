@@ -1,0 +1,166 @@
+"""`bagging-or-data-parallel` (AI500 Fig. 9): more members, or one member on more workers, on the same system."""
+
+from trainmark.plan.mapping import default_workers
+from trainmark.report.drawing import Curve, Figure, Plot, Reference
+from trainmark.spec.errors import ConfigError
+from trainmark.spec.table import Table
+from trainmark.studies.axes import fixed, powers_of_two
+from trainmark.studies.outcomes import Outcomes, Point, PointOutcomes, Summary
+from trainmark.studies.scaling import slot_cores
+from trainmark.studies.study import Axis, Request, Study
+from trainmark.studies.tables import Measure, build_table, curve, figure, metric, number
+
+SPEED = "throughput_samples_per_s"
+METHODS = ("bagging", "data-parallel")
+AS_IS = "as-is"
+MOST_MEMBERS = 8  # AI500: from 8 to 64 GPUs
+
+
+def _workers(request: Request) -> int:
+    """Workers per member of the ensembles (P)."""
+    return request.base.ensemble.workers or default_workers(request.site)
+
+
+def _most(request: Request) -> int:
+    """Workers that train at a time; a single node without accelerators gives each a core."""
+    site = request.site
+    return request.cores_per_node if site.num_nodes == 1 and not site.has_accelerators else site.num_slots
+
+
+def _scales(request: Request) -> list[int]:
+    workers = _workers(request)
+    return powers_of_two(workers * min(MOST_MEMBERS, max(1, _most(request) // workers)), least=workers)
+
+
+def _points(request: Request) -> list[Point]:
+    scales, methods, links = (axis.values(request) for axis in BAGGING.axes)
+    _check(request, [int(scale) for scale in scales], [*map(str, methods)], len(links))
+    cores = slot_cores(request, max(map(int, scales)))
+    # Workers of smaller points must not take the cores that larger points give to others.
+    threads = {"launch.threads": cores} if cores else {}
+    return [
+        Point(
+            at={"system_scale": scale, "method": method, "link": links[0]},
+            settings={
+                **({"ensemble.members": 1} if method == "data-parallel" else {"ensemble.system_scale": scale}),
+                "ensemble.workers": scale if method == "data-parallel" else _workers(request),
+                **threads,
+            },
+            slot_cores=cores,
+        )
+        for method in methods
+        for scale in scales
+    ]
+
+
+def _check(request: Request, scales: list[int], methods: list[str], num_links: int) -> None:
+    most = _most(request)
+    if max(scales) > most:
+        raise ConfigError(
+            f"--system-scale {max(scales)} is more than the {most} workers that '{request.site.name}' runs at a time: "
+            f"members would queue. Choose at most {most}, or another --site."
+        )
+    if unknown := [each for each in methods if each not in METHODS]:
+        raise ConfigError(f"--method takes {' and '.join(METHODS)}, but got '{unknown[0]}'.")
+    if num_links > 1:
+        raise ConfigError(
+            f"--link is the name of one link, but got {num_links}: it is noted, not set. Limit the link yourself and "
+            "run the study once for each."
+        )
+
+
+def scale_efficiency(outcomes: Outcomes) -> Measure:
+    """Speed per worker over that of the smallest system scale of the same method, within rounds."""
+
+    def of(point: PointOutcomes) -> Summary | None:
+        base = min(outcomes.where(method=point.at["method"]), key=_scale)
+        found = point.ratio(base, SPEED)
+        return found.scaled(_scale(base) / _scale(point)) if found else None
+
+    return Measure("efficiency", "", "efficiency", of)
+
+
+def _scale(point: PointOutcomes) -> int:
+    return int(point.at["system_scale"])
+
+
+def _analyse(outcomes: Outcomes) -> Table:
+    measures = [
+        metric(SPEED),
+        scale_efficiency(outcomes),
+        metric("flops_steady"),
+        metric("step_time_s"),
+        metric("communication_share"),
+    ]
+    table = build_table(outcomes, measures)
+    return table.model_copy(update={"findings": tuple(_findings(table))})
+
+
+def _findings(table: Table) -> list[str]:
+    """The efficiency of both methods at the largest system scale, and which link that was."""
+    found = []
+    for method in table.values("method"):
+        rows = [row for row in table.where(method=method) if number(row, "efficiency") is not None]
+        if len(rows) > 1:
+            last = max(rows, key=lambda row: number(row, "system_scale") or 0.0)
+            found.append(f"{method} reaches {number(last, 'efficiency'):.2f} at system scale {last['system_scale']}")
+    return [*found, *(_link_text(str(link)) for link in table.values("link"))]
+
+
+def _link_text(link: str) -> str:
+    return "links as they are" if link == AS_IS else f"link: {link}, as stated by the user"
+
+
+def _figures(table: Table) -> list[Figure]:
+    speeds, shares = _curves(table, SPEED), _curves(table, "efficiency")
+    ideal = tuple(Reference("ideal", each.y[0] * each.x / each.x[0], each.x) for each in speeds[:1])
+    label = "system scale (workers)"
+    text = (
+        "Ensembles of more and more members (bagging) and one member of more and more workers (data parallelism) on "
+        "the same system. Efficiency: throughput per worker over that of the smallest scale of the method"
+    )
+    plots = [
+        Plot("throughput", label, "samples/s", speeds, ideal, x_scale="log2", y_range=(0, None)),
+        Plot("efficiency", label, "efficiency", shares, (Reference("ideal", 1.0),), x_scale="log2", y_range=(0, None)),
+    ]
+    return [figure(table, "bagging-or-data-parallel", "Bagging or data parallelism", text, plots)]
+
+
+def _curves(table: Table, of: str) -> tuple[Curve, ...]:
+    """One per method, always in the same colours."""
+    found = [curve(str(each), table.where(method=each), "system_scale", of) for each in table.values("method")]
+    return tuple(each for each in found if each is not None)
+
+
+BAGGING = Study(
+    name="bagging-or-data-parallel",
+    title="Bagging or data parallelism",
+    description="efficiency over system scale of ensembles and of one data-parallel member",
+    documents="AI500 Fig. 9",
+    axes=(
+        Axis(
+            "system-scale",
+            "workers in all: ensembles of fixed workers per member, or one member",
+            _scales,
+            setting="ensemble.system_scale",
+        ),
+        Axis("method", "bagging, data-parallel", fixed(*METHODS), kind=str),
+        Axis("link", "name of the link, noted in table and figure; it is not changed", fixed(AS_IS), kind=str),
+    ),
+    points=_points,
+    analyse=_analyse,
+    figures=_figures,
+    settings={
+        "": {
+            "measure.ceiling": False,
+            "evaluate.out_of_bag": False,
+            "dataset": "synthetic",
+            "train.augmentation": "none",
+            "launch.allocation": "one",  # on Slurm, members start together also where other runs wait
+        },
+        "tiny": {"train.steps": 40},
+        "full": {"train.minutes": 10.0},
+    },
+    repeats=5,
+    max_spread=0.10,
+)

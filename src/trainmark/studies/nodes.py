@@ -1,0 +1,174 @@
+"""`nodes` (TF-HPC Fig. 20–21, Table 13): one data-parallel member on more and more whole nodes."""
+
+from dataclasses import replace
+
+from trainmark.data.facts import declared_facts
+from trainmark.report.bars import HeatMap
+from trainmark.report.drawing import Figure, Plot, Reference
+from trainmark.spec.config import Setting
+from trainmark.spec.errors import ConfigError
+from trainmark.spec.registries import DATASETS
+from trainmark.spec.site import NodeGroup
+from trainmark.spec.table import Cell, Table
+from trainmark.studies.axes import fixed, powers_of_two
+from trainmark.studies.outcomes import Outcomes, Point, PointOutcomes, Summary
+from trainmark.studies.study import Axis, Request, Study
+from trainmark.studies.tables import Measure, build_table, curve, figure, heat_map, metric, number
+from trainmark.workloads.find import find_size
+
+SPEED = "throughput_samples_per_s"
+DATA = ("synthetic", "real")
+
+
+def _largest_group(request: Request) -> NodeGroup:
+    """The most nodes that are alike: a member's workers are on such nodes only."""
+    return max(request.site.groups, key=lambda group: group.count)
+
+
+def _models(request: Request) -> list[Setting]:
+    """The workload's model; at full size AlexNet beside ResNet-50, as in the thesis."""
+    own = request.base.model
+    return ["alexnet", own] if own.startswith("resnet50") else [own]
+
+
+def _points(request: Request) -> list[Point]:
+    nodes, data, models = (axis.values(request) for axis in NODES.axes)
+    _check_data(request, data)
+    workers, synthetic = len(_largest_group(request).slots), _synthetic(request, like_real="real" in data)
+    return [
+        Point(
+            at={"nodes": n, "data": d, "model": m},
+            settings={
+                "ensemble.members": 1,
+                "ensemble.workers": int(n) * workers,
+                "model": m,
+                # Real data are the workload's own, or those of --set dataset.
+                **(synthetic if d == "synthetic" else {}),
+            },
+        )
+        for m in models
+        for d in data
+        for n in nodes
+    ]
+
+
+def _synthetic(request: Request, *, like_real: bool) -> dict[str, Setting]:
+    """Settings of synthetic data; beside real ones, of their shape and classes, so that both train alike."""
+    size = find_size(request.base.workload, request.base.size)
+    settings: dict[str, Setting] = {"dataset": "synthetic", "train.augmentation": "none"}
+    if like_real and request.base.dataset == size.dataset:
+        facts = declared_facts(size)
+        shape = facts.sample_shape if facts.sample_shape and len(facts.sample_shape) == 3 else ()
+        settings |= dict(zip(("data.channels", "data.height", "data.width"), shape, strict=False))
+        settings |= {"data.num_classes": facts.num_classes} if facts.num_classes else {}
+    return settings
+
+
+def _check_data(request: Request, data: tuple[Setting, ...]) -> None:
+    if unknown := [each for each in data if each not in DATA]:
+        raise ConfigError(
+            f"--data takes synthetic and real, but got '{unknown[0]}'. Real data are the workload's own; choose others "
+            "with --set dataset=NAME."
+        )
+    if "real" in data and getattr(DATASETS.load(request.base.dataset), "is_synthetic", False):
+        raise ConfigError(
+            f"--data real needs real data, but the dataset is '{request.base.dataset}'. Choose --data synthetic, or "
+            "another --set dataset=NAME."
+        )
+
+
+def node_efficiency(outcomes: Outcomes) -> Measure:
+    """E_i = P_i / (P_1 · i), within rounds; P_1 is that of the fewest nodes, per node."""
+
+    def of(point: PointOutcomes) -> Summary | None:
+        alike = outcomes.where(data=point.at["data"], model=point.at["model"])
+        base = min(alike, key=lambda each: int(each.at["nodes"]))
+        found = point.ratio(base, SPEED)
+        return found.scaled(int(base.at["nodes"]) / int(point.at["nodes"])) if found else None
+
+    return Measure("efficiency", "", "efficiency E", of)
+
+
+def _analyse(outcomes: Outcomes) -> Table:
+    measures = [
+        metric(SPEED),
+        node_efficiency(outcomes),
+        metric("step_time_s"),
+        metric("communication_share"),
+        metric("data_wait_share"),
+    ]
+    table = build_table(outcomes, measures)
+    return table.model_copy(update={"findings": tuple(_findings(table))})
+
+
+def _findings(table: Table) -> list[str]:
+    """The worst and the best efficiency on the most nodes that have one."""
+    rows = [row for row in table.rows if number(row, "efficiency") is not None]
+    most = max((number(row, "nodes") or 0 for row in rows), default=0)
+    if most <= 1:
+        return []
+    ranked = sorted((r for r in rows if r["nodes"] == most), key=lambda row: number(row, "efficiency") or 0.0)
+    ends = [ranked[0], ranked[-1]] if len(ranked) > 1 else ranked
+    told = [f"{number(row, 'efficiency'):.2f} ({row['model']}, {row['data']} data)" for row in ends]
+    return [f"on {most:g} nodes the efficiency E is {' to '.join(told)}"]
+
+
+def _figures(table: Table) -> list[Figure]:
+    models = table.values("model")
+    text = "Throughput of one data-parallel member over whole nodes. Dashed: the fewest nodes times their number"
+    maps = [_efficiency_map(table, model) for model in models]
+    return [
+        figure(table, "nodes", "Scaling over nodes", text, *_in_pairs([_speed(table, model) for model in models])),
+        figure(
+            table,
+            "nodes-efficiency",
+            "Efficiency over nodes",
+            "E_i = P_i / (P_1 · i), with P_i the samples/s on i nodes; a dash is a gap",
+            *([each] for each in maps),
+            height=1.9,
+        ),
+    ]
+
+
+def _in_pairs(plots: list[Plot]) -> list[list[Plot | None]]:
+    """Two plots per row; a single one has the row for itself."""
+    rows: list[list[Plot | None]] = [[*plots[i : i + 2]] for i in range(0, len(plots), 2)]
+    if len(rows) > 1 and len(rows[-1]) == 1:
+        rows[-1].append(None)
+    return rows
+
+
+def _speed(table: Table, model: Cell) -> Plot:
+    found = [
+        curve(f"{data} data", table.where(model=model, data=data), "nodes", SPEED) for data in table.values("data")
+    ]
+    drawn = tuple(each for each in found if each is not None)
+    ideal = tuple(Reference(f"ideal, {each.label}", each.y[0] * each.x / each.x[0], each.x) for each in drawn)
+    return Plot(str(model), "nodes", "samples/s", drawn, ideal, x_scale="log2", y_range=(0, None))
+
+
+def _efficiency_map(table: Table, model: Cell) -> HeatMap:
+    return replace(heat_map(table, str(model), "nodes", "data", "efficiency", model=model), span=(0.0, 1.0))
+
+
+NODES = Study(
+    name="nodes",
+    title="Scaling over nodes",
+    description="throughput and efficiency of one data-parallel member over whole nodes, synthetic and real data",
+    documents="TF-HPC Fig. 20–21, Table 13",
+    axes=(
+        Axis("nodes", "whole nodes of the member", lambda request: powers_of_two(_largest_group(request).count)),
+        Axis("data", "synthetic, or real: the workload's dataset", fixed(*DATA), kind=str),
+        Axis("model", "models", _models, kind=str, setting="model"),
+    ),
+    points=_points,
+    analyse=_analyse,
+    figures=_figures,
+    settings={
+        "": {"measure.ceiling": False, "evaluate.out_of_bag": False, "ensemble.bootstrap": "none"},
+        "tiny": {"train.steps": 40},
+        "full": {"train.minutes": 10.0},
+    },
+    repeats=5,
+    max_spread=0.10,
+)
