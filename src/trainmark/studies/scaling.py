@@ -68,9 +68,9 @@ def _analyse(outcomes: Outcomes) -> Table:
     largest = max((point for point in outcomes.points if point.results()), key=_scale, default=None)
     reached = efficiency(outcomes, "flops").of(largest) if largest else None
     measures = [
-        Measure("system_scale", "", "system scale", _scale),
         metric("flops"),
         metric("vflops"),
+        Measure("system_scale", "", "system scale", _scale),
         efficiency(outcomes, "flops"),
         Measure("penalty", "", "penalty coefficient", penalty),
         metric("quality_ensemble"),
