@@ -57,8 +57,8 @@ def _analyse(outcomes: Outcomes) -> Table:
     largest = max((point for point in outcomes.points if point.results()), key=_scale, default=None)
     reached = efficiency(outcomes, "flops").of(largest) if largest else None
     measures = [
+        metric("flops"),  # first: the spread of a row is that of its first measure
         Measure("system_scale", "", "system scale", _scale),
-        metric("flops"),
         metric("vflops"),
         efficiency(outcomes, "flops"),
         Measure("penalty", "", "penalty coefficient", penalty),
