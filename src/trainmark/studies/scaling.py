@@ -68,7 +68,7 @@ def _analyse(outcomes: Outcomes) -> Table:
     largest = max((point for point in outcomes.points if point.results()), key=_scale, default=None)
     reached = efficiency(outcomes, "flops").of(largest) if largest else None
     measures = [
-        metric("flops"),
+        metric("flops"),  # first: the spread of a row is that of its first measure
         metric("vflops"),
         Measure("system_scale", "", "system scale", _scale),
         efficiency(outcomes, "flops"),
