@@ -76,6 +76,12 @@ def test_on_a_logarithmic_scale_of_workers_each_measured_number_is_a_tick() -> N
     assert [tick.get_text() for tick in axes.get_xticklabels()] == ["1", "2", "4"]
 
 
+def test_flops_have_prefixes_on_the_axis() -> None:
+    fast = Curve("fast", WORKERS, np.array([20e9, 40e9, 80e9]))
+    text = draw_svg(Figure("F", "Caption.", ((scaling(curves=(fast,), references=(), y_label="FLOP/s"),),)))
+    assert ">40 G<" in text and "1e10" not in text
+
+
 def test_a_logarithmic_scale_has_plain_numbers() -> None:
     wide = Curve("wide", WORKERS, np.array([10.0, 300.0, 2000.0]))
     text = draw_svg(Figure("F", "Caption.", ((scaling(curves=(wide,), references=(), is_log_y=True),),)))

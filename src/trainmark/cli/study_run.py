@@ -12,6 +12,7 @@ from trainmark.plan.resolve import parse_setting, read_site_file
 from trainmark.report.console import progress_console, result_console
 from trainmark.report.study_page import print_study
 from trainmark.report.study_progress import StudyProgress
+from trainmark.spec.errors import InterruptedRunError
 from trainmark.spec.run_folder import Places
 from trainmark.spec.table import Table
 from trainmark.studies.axes import parse_values
@@ -68,7 +69,10 @@ def _carry_on_all(folder: StudyFolder, record: StudyRecord, *, as_json: bool) ->
             console.print(f"{name} {found}", soft_wrap=True, markup=False, highlight=False)
     outcomes = []
     for part in parts_of(folder):
-        outcomes.append(_conduct(part, read_study(part))[0])
+        try:
+            outcomes.append(_conduct(part, read_study(part))[0])
+        except InterruptedRunError as error:
+            raise InterruptedRunError(str(error).replace(str(part.path), str(folder.path))) from None
         page = publish_all(folder)  # after each study: a stopped one leaves the page of those before
     if as_json:
         print_json({"study": folder.study_id, "path": str(folder.path), "parts": record.parts})

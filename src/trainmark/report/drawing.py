@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from trainmark.report.bars import PALETTE, SHADE, Bars, HeatMap, Numbers, draw_bars, draw_heat_map
+from trainmark.spec.units import with_prefix
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -243,6 +244,8 @@ def _scale_y(axes: "Axes", plot: Plot) -> None:
         axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}"))  # 10ⁿ would be markup, which is off
         axes.yaxis.set_minor_locator(NullLocator())
+    elif plot.y_label in ("FLOP/s", "FLOP"):
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: with_prefix(y, "").strip()))  # 20 G, not 2 · 10¹⁰
     axes.set_ylim(*plot.y_range)
 
 
