@@ -274,7 +274,7 @@ def test_the_plan_refuses_what_an_engine_does_not_offer_and_names_what_it_does()
     assert "has no model resnet-tiny. Choose another, or --set train.engine=torch." in refusal(
         "ensemble.workers=1", "ensemble.members=1"
     )
-    assert "has no inter-op threads, but launch.interop_threads is 2. Remove it, or" in refusal(
+    assert "does not support launch.interop_threads. Remove it, or" in refusal(
         mlp, "ensemble.workers=1", "launch.interop_threads=2"
     )
     assert "train.torch.recompute is a setting of the engine torch" in refusal(

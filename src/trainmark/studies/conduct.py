@@ -2,8 +2,8 @@
 
 import shutil
 import time
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -53,15 +53,12 @@ class _Conduct:
         data_dir = self.record.data_dir
         return Places.of(self.folder.runs_dir, None if data_dir is None else Path(data_dir))
 
-    def missing(self) -> list[PlannedStudyRun]:
-        """The runs that have no Result worth keeping and were not tried by this process."""
-        runs = [run for run in self.record.runs if run.run_id not in self.tried]
-        return [run for run in runs if not _is_answered(outcome_of(self.folder, run))]
-
     def run(self) -> None:
-        while missing := self.missing():
-            batch = missing if not self._one_at_a_time() else missing[:1]
-            self.tried.update(run.run_id for run in batch)
+        """Runs what has no Result worth keeping and was not tried by this process."""
+        runs = [run for run in self.record.runs if run.run_id not in self.tried]
+        missing = [run for run in runs if not _is_answered(outcome_of(self.folder, run))]
+        self.tried.update(run.run_id for run in missing)
+        for batch in [[run] for run in missing] if self._one_at_a_time() else [missing]:
             self._run(batch)
 
     def _one_at_a_time(self) -> bool:
@@ -97,32 +94,20 @@ class _Conduct:
     def _tell(self, run: PlannedStudyRun, seconds: float) -> None:
         self.watching.ended(self.record, run, outcome_of(self.folder, run), seconds)
 
-    def _as_outcome(self, runs: Sequence[PlannedStudyRun]) -> "_AsOutcome":
-        return _AsOutcome(self, runs)
-
-
-@dataclass
-class _AsOutcome:
-    """Turns an error of a run into its outcome; interrupts, full disks and lost schedulers end the study."""
-
-    conduct: _Conduct
-    runs: Sequence[PlannedStudyRun]
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
-        if error is None or isinstance(error, InterruptedRunError | StorageError | SchedulerError):
-            return False
-        if not isinstance(error, TrainmarkError) or is_disk_full(error):
-            return False
-        for run in self.runs:
-            outcome = outcome_of(self.conduct.folder, run)
-            if outcome.result is None:
-                self.conduct.watching.ended(
-                    self.conduct.record, run, Outcome(run.round, run.run_id, reason=str(error)), 0.0
-                )
-        return True
+    @contextmanager
+    def _as_outcome(self, runs: Sequence[PlannedStudyRun]) -> Iterator[None]:
+        """Turns an error of runs into their outcome; interrupts, full disks and lost schedulers end the study."""
+        try:
+            yield
+        except (InterruptedRunError, StorageError, SchedulerError):
+            raise
+        except TrainmarkError as error:
+            if is_disk_full(error):
+                raise
+            for run in runs:
+                if outcome_of(self.folder, run).result is None:
+                    outcome = Outcome(run.round, run.run_id, reason=str(error))
+                    self.watching.ended(self.record, run, outcome, 0.0)
 
 
 def conduct(folder: StudyFolder, watching: Watching) -> Outcomes:
