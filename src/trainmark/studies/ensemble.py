@@ -167,6 +167,10 @@ ENSEMBLE = Study(
     points=_points,
     analyse=_analyse,
     figures=_figures,
-    settings={"": {"measure.ceiling": False, "evaluate.out_of_bag": True}, "tiny": {"train.epochs": 3}},
+    settings={
+        "": {"measure.ceiling": False, "evaluate.out_of_bag": True},
+        "tiny": {"train.epochs": 3},
+        "smallest": {"train.epochs": 1},
+    },
     repeats=1,
 )

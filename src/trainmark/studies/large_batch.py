@@ -208,6 +208,7 @@ LARGE_BATCH = Study(
     analyse=_analyse,
     figures=_figures,
     settings={
+        "smallest": {"train.epochs": 1},
         "": {
             "measure.ceiling": False,
             "evaluate.out_of_bag": False,

@@ -238,6 +238,7 @@ OPTIMISATIONS = Study(
     settings={
         "": {"measure.ceiling": False, "evaluate.out_of_bag": False},
         "tiny": {"train.steps": 60},
+        "smallest": {"train.steps": 20},
     },
     repeats=3,
 )

@@ -150,12 +150,13 @@ REPEATABILITY = Study(
     analyse=_analyse,
     figures=_figures,
     settings={
+        "smallest": {"train.epochs": 2},
         "": {
             "measure.ceiling": False,
             "evaluate.out_of_bag": False,
             "ensemble.members": 1,
             "ensemble.workers": 1,
-        }
+        },
     },
     repeats=1,
 )

@@ -142,7 +142,7 @@ SCALING = Study(
     settings={
         # On Slurm, members start together also where other runs wait: Eq. 6 counts those that train side by side.
         "": {"launch.allocation": "one"},
-        "smallest": {"train.epochs": 1, "data.num_train": 800, "data.num_eval": 200, "measure.ceiling": False},
+        "smallest": {"train.epochs": 1, "measure.ceiling": False},
     },
     repeats=3,
 )

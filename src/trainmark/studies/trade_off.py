@@ -182,6 +182,10 @@ TRADE_OFF = Study(
     points=_points,
     analyse=_analyse,
     figures=_figures,
-    settings={"": {"measure.ceiling": False, "evaluate.out_of_bag": False}, "tiny": {"train.epochs": 3}},
+    settings={
+        "": {"measure.ceiling": False, "evaluate.out_of_bag": False},
+        "tiny": {"train.epochs": 3},
+        "smallest": {"train.epochs": 1},
+    },
     repeats=3,
 )

@@ -149,6 +149,7 @@ UTILISATION = Study(
     settings={
         "": {"measure.ceiling": False, "evaluate.out_of_bag": False},
         "tiny": {"train.epochs": 3, "measure.usage_seconds": 0.25},
+        "smallest": {"train.epochs": 2},
         "full": {"train.minutes": 10.0},
     },
     repeats=1,

@@ -264,6 +264,7 @@ VARIANTS = Study(
     settings={
         "": {"measure.ceiling": False, "measure.inference": True, "evaluate.out_of_bag": False, "dataset": "synthetic"},
         "tiny": {"data.num_train": 640, "train.epochs": 3, "measure.inference_seconds": 0.5},
+        "smallest": {"train.epochs": 1, "measure.inference_seconds": 0.2},
         "full": {
             "train.batch_size": 128,
             "train.reference_batch_size": 128,
