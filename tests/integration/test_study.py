@@ -179,7 +179,7 @@ def _is_complete(folder: Path, run: str) -> bool:
 
 
 def test_two_processes_do_not_work_on_one_study(warm_trainmark: Command, tmp_path: Path) -> None:
-    process = in_background(tmp_path, *PROBE, *SLOW)
+    process = in_background(tmp_path, *PROBE, *SLOW, "--set", "train.steps=100000")
     wait_until(lambda: any((tmp_path / "runs" / "studies").glob("*/claims/*.json")))
     done = warm_trainmark("study", "resume", "latest")
     assert (done.returncode, "is being worked on by process" in done.stderr) == (1, True), done.stderr
