@@ -26,8 +26,7 @@ def test_a_captured_step_gives_the_losses_of_an_eager_one(trainmark: Command, tm
     same = (f"train.optimizer={optimizer}", "train.precision=fp32", "train.collapse_epochs=1")
     eager = losses(trainmark, tmp_path, *same, "train.torch.cuda_graph=false")
     captured = losses(trainmark, tmp_path, *same, "train.torch.cuda_graph=true")
-    # Kernels are chosen by their speed in each run, and adam's first steps enlarge differences of rounding.
-    assert captured[:8] == pytest.approx(eager[:8], rel=1e-2)
+    assert captured[:8] == pytest.approx(eager[:8], rel=1e-3)
 
 
 @pytest.mark.parametrize(
