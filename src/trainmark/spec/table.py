@@ -2,10 +2,11 @@
 
 import csv
 import io
+import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from trainmark.spec.config import Section, Setting
 from trainmark.spec.units import show_value
@@ -35,6 +36,13 @@ class Table(Section):
     caption: str = ""  # machine, software, number of runs, meaning of the intervals
     findings: tuple[str, ...] = ()  # what the study found, one sentence each
     facts: dict[str, Any] = Field(default_factory=dict)  # further figures that the study's figures need
+
+    @field_validator("facts")
+    @classmethod
+    def _as_stored(cls, facts: dict[str, Any]) -> dict[str, Any]:
+        """Returns the facts as table.json holds them, so that figures are the same drawn now and drawn again."""
+        stored: dict[str, Any] = json.loads(json.dumps(facts))
+        return stored
 
     def column(self, name: str) -> Column:
         """Returns a column by name."""
