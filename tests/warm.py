@@ -27,7 +27,7 @@ from typing import IO, Any, Never
 import trainmark
 from tests.thread_stacks import dump_stacks, register_stack_dump
 from tests.two_cores import CORES
-from tests.waiting import wait_until
+from tests.waiting import TIMEOUT_S, wait_until
 from trainmark.launch.commands import rank_environment
 from trainmark.machine.local_site import local_site
 from trainmark.plan.make import default_allocator
@@ -66,7 +66,7 @@ class WarmProcess:
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)
 
-    def wait(self, timeout: float | None = None) -> int:
+    def wait(self, timeout: float = TIMEOUT_S) -> int:
         """Waits and returns the exit code; negative for a signal."""
         if self.returncode is None:
             self._socket.settimeout(timeout)
@@ -78,7 +78,7 @@ class WarmProcess:
             self._socket.close()
         return self.returncode
 
-    def communicate(self, timeout: float | None = None) -> tuple[str, str]:
+    def communicate(self, timeout: float = TIMEOUT_S) -> tuple[str, str]:
         """Waits and returns standard output and standard error."""
         self.wait(timeout)
         return _text(self._output), _text(self._errors)

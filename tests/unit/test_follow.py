@@ -12,7 +12,7 @@ from tests.planned import planned_config
 from trainmark.launch.follow import RunJobs, follow_jobs, raise_first, stop_message
 from trainmark.launch.processes import ProcessCommand, ProcessLauncher
 from trainmark.machine.claims import claimed, has_live_claim
-from trainmark.machine.processes import stoppable
+from trainmark.machine.stop import stoppable
 from trainmark.spec.config import RunConfig
 from trainmark.spec.errors import InterruptedRunError, RunFailedError, StorageError
 from trainmark.spec.job_record import JobRecord

@@ -13,6 +13,7 @@ from trainmark.spec.errors import (
     EXIT_INTERRUPTED,
     EXIT_RUN_FAILED,
     EXIT_WRONG_INPUT,
+    InterruptedRunError,
     TrainmarkError,
     escape_control_characters,
 )
@@ -70,7 +71,7 @@ def main() -> None:
     try:
         # In standalone mode typer prints usage errors on several lines, with pydantic's messages.
         code = app(prog_name="trainmark", standalone_mode=False)
-    except TrainmarkError as error:
+    except (TrainmarkError, InterruptedRunError) as error:
         _fail(str(error), error.exit_code)
     except typer.Abort:
         _fail("Interrupted.", EXIT_INTERRUPTED)
@@ -90,6 +91,8 @@ def main() -> None:
             sys.exit(EXIT_WRONG_INPUT)
         _fail(message, EXIT_WRONG_INPUT)
     else:
+        if code == EXIT_INTERRUPTED:  # what typer makes of Ctrl-C
+            _fail("Interrupted.", EXIT_INTERRUPTED)
         sys.exit(code if isinstance(code, int) else 0)
 
 

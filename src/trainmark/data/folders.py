@@ -12,7 +12,7 @@ from typing import Any
 
 import psutil
 
-from trainmark.machine.processes import stoppable
+from trainmark.machine.stop import raise_if_stopped, stoppable
 from trainmark.machine.storage import check_space
 from trainmark.spec.config import RunConfig
 from trainmark.spec.errors import DataError, StorageError
@@ -100,10 +100,14 @@ def generate_missing(config: RunConfig, data_dir: Path, progress: Progress) -> N
 
 
 def _make(dataset: Any, folder: Path, progress: Progress) -> None:
+    def after_sample(made: int, total: int) -> None:
+        progress(made, total)
+        raise_if_stopped()
+
     unfinished = folder.with_name(f".{folder.name}.{gethostname()}.{os.getpid()}")
     try:
         unfinished.mkdir(parents=True)
-        dataset.make(unfinished, progress)
+        dataset.make(unfinished, after_sample)
         unfinished.rename(folder)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)

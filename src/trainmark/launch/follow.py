@@ -1,15 +1,14 @@
 """Following the jobs of one or more runs with any launcher: submit, poll, retry, stop."""
 
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 
 from trainmark.launch.launcher import Launcher
 from trainmark.machine.claims import claimed
-from trainmark.machine.processes import stoppable
+from trainmark.machine.stop import pause, raise_if_stopped, stoppable
 from trainmark.machine.storage import is_disk_full, keep_reserve, no_space
-from trainmark.spec.errors import InterruptedRunError, RunFailedError, SchedulerError, TrainmarkError
+from trainmark.spec.errors import RunFailedError, SchedulerError, TrainmarkError
 from trainmark.spec.job_record import JobRecord, write_jobs
 from trainmark.spec.result import Result
 from trainmark.spec.run_folder import RunFolder
@@ -80,8 +79,6 @@ class RunJobs:
         """Limits an error to this run; interrupts and bugs stop all runs."""
         try:
             yield
-        except InterruptedRunError:
-            raise
         except (OSError, TrainmarkError) as error:
             self.fail(error)
 
@@ -141,6 +138,7 @@ def follow_jobs(launcher: Launcher, runs: Sequence[RunJobs], collect: Collect) -
     waiting, followed = list(runs), list[RunJobs]()
     try:
         while waiting or followed:
+            raise_if_stopped()
             num_next = len(waiting) if not launcher.one_run_at_a_time else 0 if followed else 1
             begun, waiting = waiting[:num_next], waiting[num_next:]
             followed += begun
@@ -152,7 +150,7 @@ def follow_jobs(launcher: Launcher, runs: Sequence[RunJobs], collect: Collect) -
                 if result is not None:
                     yield result
             if followed:
-                time.sleep(launcher.poll_s)
+                pause(launcher.poll_s)
     finally:
         with ExitStack() as cleanup:  # each run, whatever the others raise
             for run in followed:
@@ -168,8 +166,6 @@ def _begin(launcher: Launcher, runs: Sequence[RunJobs]) -> None:
     try:
         adopted = launcher.adopt([record for run in claimed_runs for record in run.missing()])
     except (OSError, TrainmarkError) as error:
-        if isinstance(error, InterruptedRunError):
-            raise
         for run in claimed_runs:
             run.fail(error)
         return

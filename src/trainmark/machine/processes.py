@@ -1,4 +1,4 @@
-"""Processes: identifying one, tying its life to its parent's, and stopping on signals."""
+"""Processes: identifying one, and tying its life to its parent's."""
 
 import ctypes
 import os
@@ -8,15 +8,11 @@ import stat
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import psutil
 
-from trainmark.spec.errors import InterruptedRunError
 from trainmark.spec.failures import STOPPED
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -108,25 +104,3 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
-
-
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-
-@contextmanager
-def stoppable(outcome: str) -> Iterator[None]:
-    """Turns the first signal into an InterruptedRunError with the given outcome; further ones are ignored."""
-
-    def on_signal(signum: int, frame: FrameType | None) -> None:
-        for each in SIGNALS:
-            signal.signal(each, signal.SIG_IGN)
-        raise InterruptedRunError(f"Stopped by {signal.Signals(signum).name}{outcome}")
-
-    # Ignored signals stay ignored: under nohup a process outlives its terminal.
-    handled = [each for each in SIGNALS if signal.getsignal(each) is not signal.SIG_IGN]
-    before = {each: signal.signal(each, on_signal) for each in handled}
-    try:
-        yield
-    finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)

@@ -52,7 +52,10 @@ class SchedulerError(RunFailedError):
     """A scheduler that is unreachable or rejects a request."""
 
 
-class InterruptedRunError(TrainmarkError):
-    """A run that was stopped by Ctrl-C or SIGTERM; its folder can be resumed."""
+class InterruptedRunError(BaseException):
+    """A run that was stopped by Ctrl-C or SIGTERM; its folder can be resumed.
+
+    Like KeyboardInterrupt it is no Exception: code that goes on after any error does not go on after this one.
+    """
 
     exit_code = EXIT_INTERRUPTED

@@ -11,6 +11,7 @@ from trainmark import pipeline
 from trainmark.data.folders import Progress
 from trainmark.launch.launcher import Launcher
 from trainmark.machine.claims import claimed
+from trainmark.machine.stop import raise_if_stopped, stoppable
 from trainmark.machine.storage import is_disk_full
 from trainmark.plan.resolve import read_site_file
 from trainmark.spec.errors import InterruptedRunError, SchedulerError, StorageError, TrainmarkError
@@ -70,6 +71,7 @@ class _Conduct:
         """Runs a batch to its end; an error of one run is its outcome, one of the machine ends the study."""
         began, ready = time.monotonic(), dict[str, PlannedStudyRun]()
         for run in batch:
+            raise_if_stopped()
             self.watching.started(self.record, run)
             with self._as_outcome([run]):
                 ready[self._prepare(run).run_id] = run
@@ -96,10 +98,10 @@ class _Conduct:
 
     @contextmanager
     def _as_outcome(self, runs: Sequence[PlannedStudyRun]) -> Iterator[None]:
-        """Turns an error of runs into their outcome; interrupts, full disks and lost schedulers end the study."""
+        """Turns an error of runs into their outcome; full disks and lost schedulers end the study."""
         try:
             yield
-        except (InterruptedRunError, StorageError, SchedulerError):
+        except (StorageError, SchedulerError):
             raise
         except TrainmarkError as error:
             if is_disk_full(error):
@@ -112,23 +114,27 @@ class _Conduct:
 
 def conduct(folder: StudyFolder, watching: Watching) -> Outcomes:
     """Runs whatever is missing, refines the study as long as it wants to, and returns the outcomes."""
-    with claimed(folder.as_claimable()):
-        record, site = read_study(folder), read_site_file(folder.site)
-        study: Study = STUDIES.load(record.study)
-        work = _Conduct(folder, record, site, watching)
-        try:
-            while True:
-                work.run()
-                outcomes = outcomes_of(folder, work.record)
-                if not (more := study.refine(outcomes)):
-                    return outcomes
-                work.record = with_points(work.record, more, site, work.places)
-                write_record(folder, work.record)
-        except InterruptedRunError as error:
-            stopped = str(error).split(".")[0].split(";")[0]
-            raise InterruptedRunError(
-                f"{stopped}. Finished runs are kept; continue with: trainmark study resume {folder.path}"
-            ) from None
+    try:
+        with stoppable(""), claimed(folder.as_claimable()):
+            return _conduct(folder, watching)
+    except InterruptedRunError as error:
+        stopped = str(error).split(".")[0].split(";")[0]
+        raise InterruptedRunError(
+            f"{stopped}. Finished runs are kept; continue with: trainmark study resume {folder.path}"
+        ) from None
+
+
+def _conduct(folder: StudyFolder, watching: Watching) -> Outcomes:
+    record, site = read_study(folder), read_site_file(folder.site)
+    study: Study = STUDIES.load(record.study)
+    work = _Conduct(folder, record, site, watching)
+    while True:
+        work.run()
+        outcomes = outcomes_of(folder, work.record)
+        if not (more := study.refine(outcomes)):
+            return outcomes
+        work.record = with_points(work.record, more, site, work.places)
+        write_record(folder, work.record)
 
 
 def outcomes_of(folder: StudyFolder, record: StudyRecord) -> Outcomes:

@@ -19,6 +19,7 @@ from trainmark.machine.slurm.programs import (
     SlurmUnreachableError,
     call,
 )
+from trainmark.machine.stop import pause
 from trainmark.spec.config import RunConfig
 from trainmark.spec.files import write_text
 from trainmark.spec.job_record import JobRecord
@@ -162,7 +163,7 @@ class SlurmLauncher:
             if self._silence is not None:  # the user is present and can retry
                 raise SlurmUnreachableError(f"The states of the run's jobs are unknown: {self._silence}")
             if self._has_unknown(runs):
-                time.sleep(FIRST_POLL_S)
+                pause(FIRST_POLL_S)
         return [each.record for folder in runs for each in self._underway.get(folder, [])]
 
     def _has_unknown(self, folders: Iterable[RunFolder]) -> bool:

@@ -14,9 +14,9 @@ from trainmark.launch.slurm.node_report import judge_count, judge_missing_report
 from trainmark.launch.slurm.queue import final_state, reach_slurm, read_queue, submit
 from trainmark.launch.slurm.request import JobShape, header_lines
 from trainmark.launch.slurm.start import failed_setup, setup_lines
-from trainmark.machine.processes import stoppable
 from trainmark.machine.slurm.programs import SlurmRefusedError, call
 from trainmark.machine.software import describe_software
+from trainmark.machine.stop import pause, stoppable
 from trainmark.machine.storage import refresh_nfs_cache
 from trainmark.spec.errors import InterruptedRunError, TrainmarkError
 from trainmark.spec.files import read_json, write_text
@@ -128,7 +128,7 @@ def _wait(report: Path, job_id: str, job_name: str, patience_s: float) -> dict[s
             gone_since = gone_since or time.monotonic()
             if time.monotonic() - gone_since > VISIBLE_WITHIN_S:
                 return None
-        time.sleep(POLL_S)
+        pause(POLL_S)
     return None
 
 

@@ -3,6 +3,7 @@
 import re
 import subprocess
 
+from trainmark.machine.stop import raise_if_stopped
 from trainmark.spec.errors import EXIT_WRONG_INPUT, SchedulerError
 
 TIMEOUT_S = 60.0
@@ -54,6 +55,7 @@ def call(*words: str) -> str:
         raise SlurmUnreachableError(f"{words[0]} did not answer within {TIMEOUT_S:.0f} s. Try again later.") from None
     if done.returncode == 0:
         return done.stdout
+    raise_if_stopped()  # Ctrl-C in a terminal ends the command too
     message = in_one_line(done.stderr) or f"{words[0]} failed with exit code {done.returncode}"
     if any(error in message for error in TRANSIENT):
         raise SlurmUnreachableError(message)
