@@ -1,8 +1,10 @@
 """`scaling` (AI500 Fig. 5): FLOPS, VFLOPS and APC of ensembles of growing size at a fixed number of workers each."""
 
+from trainmark.collect.metrics.flops import implied_quality
 from trainmark.plan.mapping import default_workers
 from trainmark.report.drawing import Figure, Plot, Reference
 from trainmark.spec.table import Table
+from trainmark.spec.units import counted
 from trainmark.studies.axes import fixed, powers_of_two
 from trainmark.studies.outcomes import Outcomes, Point, PointOutcomes, Summary
 from trainmark.studies.study import Axis, Request, Study
@@ -65,7 +67,8 @@ def penalty(point: PointOutcomes) -> Summary | None:
 
 
 def _analyse(outcomes: Outcomes) -> Table:
-    largest = max((point for point in outcomes.points if point.results()), key=_scale, default=None)
+    measured = [point for point in outcomes.points if point.results()]
+    largest = max(measured, key=_scale, default=None)
     reached = efficiency(outcomes, "flops").of(largest) if largest else None
     measures = [
         metric("flops"),  # first: the spread of a row is that of its first measure
@@ -80,9 +83,22 @@ def _analyse(outcomes: Outcomes) -> Table:
         ),
     ]
     found = None
-    if largest and isinstance(reached, Summary):
+    if largest and len(measured) > 1 and isinstance(reached, Summary):
         found = f"{largest.at['members']} members reach {reached.value:.3f} of ideal scaling in FLOPS"
-    return build_table(outcomes, measures, [found])
+    return build_table(outcomes, measures, [found, _quality(largest) if largest else None])
+
+
+def _quality(point: PointOutcomes) -> str | None:
+    """What the penalty coefficient means: figures of AI500 print it instead of the quality."""
+    found, vflops = penalty(point), point.results()[0].metrics.get("vflops")
+    if not (found and found.value and vflops and vflops.exponent and vflops.detail):
+        return None
+    target = vflops.detail["target_quality"]
+    quality = implied_quality(found.value, target, vflops.exponent)
+    return (
+        f"{counted(int(point.at['members']), 'member')}: a penalty coefficient of {found.value:.2f}, by Eq. 8 with "
+        f"n = {vflops.exponent:g} a quality of {quality:.3f}, of a target of {target:g}"
+    )
 
 
 def _scale(point: PointOutcomes) -> float:

@@ -2,6 +2,7 @@
 
 from trainmark.report.drawing import Figure, Plot, Reference
 from trainmark.spec.table import Table
+from trainmark.spec.units import counted
 from trainmark.studies.axes import fixed, powers_of_two
 from trainmark.studies.outcomes import Outcomes, Point, PointOutcomes, Summary
 from trainmark.studies.study import Axis, Request, Study
@@ -45,16 +46,11 @@ def thread_efficiency(outcomes: Outcomes) -> Measure:
 def _analyse(outcomes: Outcomes) -> Table:
     table = build_table(outcomes, [metric(SPEED), metric("step_time_s"), thread_efficiency(outcomes)])
     findings = [
-        f"best batch with {counted_threads(threads)}: {best['batch']} ({number(best, SPEED):.4g} samples/s)"
+        f"best batch with {counted(int(str(threads)), 'thread')}: {best['batch']} ({number(best, SPEED):.4g} samples/s)"
         for threads in table.values("threads")
         if (best := best_row(table, SPEED, threads=threads))
     ]
     return table.model_copy(update={"findings": tuple(findings)})
-
-
-def counted_threads(threads: object) -> str:
-    """`1 thread`, `2 threads`."""
-    return f"{threads} thread{'' if threads == 1 else 's'}"
 
 
 def _figures(table: Table) -> list[Figure]:

@@ -27,6 +27,11 @@ def quality_coefficient(quality: float, target: float, exponent: float) -> float
     return float((quality / target) ** exponent)
 
 
+def implied_quality(coefficient: float, target: float, exponent: float) -> float:
+    """Eq. 8 the other way round: the quality that a published coefficient means."""
+    return float(target * coefficient ** (1 / exponent))
+
+
 def vflops_score(flops: float, quality: float, target: float, exponent: float) -> float:
     """Eq. 7: FLOPS weighted by quality."""
     return flops * quality_coefficient(quality, target, exponent)

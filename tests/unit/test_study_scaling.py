@@ -1,0 +1,77 @@
+"""The study `scaling` on written-out results: efficiency, penalty coefficient and the quality behind it, APC, ideal."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from tests.unit.written_outcomes import outcomes
+from tests.unit.written_outcomes import result as written
+from trainmark.collect.metrics.flops import implied_quality
+from trainmark.report.drawing import Plot
+from trainmark.studies.outcomes import Outcome, Point, PointOutcomes
+from trainmark.studies.scaling import SCALING
+
+
+def ensemble(members: int, flops: Sequence[float], penalty: float, target: float, exponent: float) -> PointOutcomes:
+    """An ensemble of four workers per member, on as many nodes as members; a round per figure."""
+    runs = []
+    for number, speed in enumerate(flops, 1):
+        figures = {"flops": speed, "vflops": speed * penalty, "apc_flop": members * 4 * 100.0}
+        details = {"apc_flop": {"per_node": 400.0}, "vflops": {"target_quality": target}}
+        result = written(figures, details)
+        vflops = result.metrics["vflops"].model_copy(update={"exponent": exponent})
+        metrics = {**result.metrics, "vflops": vflops}
+        runs.append(Outcome(number, f"r{number}", result.model_copy(update={"metrics": metrics})))
+    return PointOutcomes(Point(at={"members": members, "workers": 4}), tuple(runs))
+
+
+@pytest.mark.parametrize(
+    ("penalty", "target", "exponent", "quality"),
+    [(0.96, 0.763, 5, 0.757), (0.44, 0.35, 10, 0.322)],
+    ids=["image-classification", "extreme-weather"],
+)
+def test_ai500s_coefficients_mean_the_qualities_of_its_text(
+    penalty: float, target: float, exponent: float, quality: float
+) -> None:
+    # Fig. 5 prints 0.96 and 0.44; Eq. 8: 0.763 · 0.96^(1/5) = 0.7568 top-1 and 0.35 · 0.44^(1/10) = 0.3224 mAP.
+    assert implied_quality(penalty, target, exponent) == pytest.approx(quality, abs=0.0005)
+    table = SCALING.analyse(outcomes(ensemble(8, [8e12], penalty, target, exponent)))
+    assert table.findings[-1] == (
+        f"8 members: a penalty coefficient of {penalty}, by Eq. 8 with n = {exponent} a quality of {quality}, "
+        f"of a target of {target}"
+    )
+
+
+def test_efficiency_is_speed_per_member_over_that_of_the_smallest_ensemble_within_rounds() -> None:
+    # 36 / (4 · 10) and 44 / (4 · 11) = 0.9 and 1: median 0.95.
+    table = SCALING.analyse(
+        outcomes(ensemble(1, [10e12, 11e12], 0.5, 0.75, 5), ensemble(4, [36e12, 44e12], 0.5, 0.75, 5))
+    )
+    one, four = table.rows
+    assert (one["efficiency"], four["efficiency"]) == (1, pytest.approx(0.95))
+    assert (four["efficiency_low"], four["efficiency_high"]) == (pytest.approx(0.9), pytest.approx(1.0))
+    assert (one["system_scale"], four["system_scale"]) == (4, 16)
+    assert (one["penalty"], four["penalty"]) == (0.5, 0.5)
+    assert (four["apc_flop"], four["apc_flop_per_node"]) == (1600, 400)
+    assert table.findings[0] == "4 members reach 0.950 of ideal scaling in FLOPS"
+
+
+def test_the_ideal_line_is_the_smallest_scale_times_the_number_of_workers() -> None:
+    points = [ensemble(members, [members * 9e12], 0.5, 0.75, 5) for members in (1, 2, 4)]
+    scaling, apc = SCALING.figures(SCALING.analyse(outcomes(*points)))
+    for plot, title, unit in zip(scaling.rows[0], ("FLOPS", "VFLOPS (Eq. 8)"), (9e12, 4.5e12), strict=True):
+        assert isinstance(plot, Plot) and plot.title == title
+        (ideal,) = plot.references
+        np.testing.assert_allclose(ideal.y, [unit, 2 * unit, 4 * unit])
+        np.testing.assert_allclose(plot.curves[0].x, [4, 8, 16])
+    drawn = [list(plot.curves[0].y) for plot in apc.rows[0] if isinstance(plot, Plot)]
+    assert drawn == [[400, 800, 1600], [400, 400, 400]]
+
+
+def test_without_quality_there_is_speed_and_no_coefficient() -> None:
+    table = SCALING.analyse(
+        outcomes(PointOutcomes(Point(at={"members": 1, "workers": 4}), (Outcome(1, "r1", written({"flops": 1e12})),)))
+    )
+    assert table.rows[0]["flops"] == 1e12 and table.rows[0]["penalty"] is None
+    assert table.findings == ()

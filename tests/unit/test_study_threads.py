@@ -1,0 +1,58 @@
+"""The study `threads` on written-out results: e = p_t / (t · p_1) and the best batch for each number of threads."""
+
+from tests.unit.written_outcomes import outcomes, point
+from trainmark.report.drawing import Plot
+from trainmark.spec.table import Table
+from trainmark.studies.threads import THREADS
+
+SPEED = "throughput_samples_per_s"
+
+
+def written_table() -> Table:
+    # Samples/s in two rounds: the second is slower as a whole, which ratios within rounds do not see.
+    measured = {
+        (1, 32): (100, 80),
+        (2, 32): (180, 144),
+        (4, 32): (200, 160),
+        (1, 64): (110, 88),
+        (2, 64): (165, 132),
+        (4, 64): (352, 281.6),
+    }
+    found = [
+        point({"threads": threads, "interop": 1, "batch": batch}, [{SPEED: speed} for speed in speeds])
+        for (threads, batch), speeds in measured.items()
+    ]
+    refused = point({"threads": 8, "interop": 1, "batch": 64}, [], refused="the node has 4 cores")
+    return THREADS.analyse(outcomes(*found, refused))
+
+
+def test_efficiency_is_speed_per_thread_over_that_of_one_thread_at_the_same_batch() -> None:
+    found = {(row["threads"], row["batch"]): row["efficiency"] for row in written_table().rows}
+    # 180 / (2 · 100), 200 / (4 · 100), 165 / (2 · 110), 352 / (4 · 110).
+    assert {key: value and round(float(value), 9) for key, value in found.items()} == {
+        (1, 32): 1,
+        (2, 32): 0.9,
+        (4, 32): 0.5,
+        (1, 64): 1,
+        (2, 64): 0.75,
+        (4, 64): 0.8,
+        (8, 64): None,
+    }
+
+
+def test_each_number_of_threads_has_its_best_batch() -> None:
+    assert written_table().findings == (
+        "best batch with 1 thread: 64 (99 samples/s)",
+        "best batch with 2 threads: 32 (162 samples/s)",
+        "best batch with 4 threads: 64 (316.8 samples/s)",
+    )
+
+
+def test_a_figure_per_number_of_inter_op_threads_has_a_curve_per_batch_and_the_ideal() -> None:
+    (figure,) = THREADS.figures(written_table())
+    speed, efficiency = figure.rows[0]
+    assert isinstance(speed, Plot) and isinstance(efficiency, Plot)
+    assert [curve.label for curve in speed.curves] == ["batch 32", "batch 64"]
+    assert [curve.x.tolist() for curve in speed.curves] == [[1, 2, 4], [1, 2, 4]]
+    assert [line.y for line in efficiency.references] == [1.0]
+    assert "the node has 4 cores" in figure.caption
