@@ -1,4 +1,4 @@
-"""Every communication mode, in every communication precision, gives what arithmetic says, on 2 to 8 processes."""
+"""Every communication mode, in every communication precision, gives what arithmetic says, on 2 to 6 processes."""
 
 import functools
 import hashlib
@@ -71,7 +71,7 @@ GRADIENT_CASES = [case for case in CASES if joins_gradients(case[0])]
 WEIGHT_CASES = [case for case in CASES if not joins_gradients(case[0])]
 # The other formats keep nothing from one step to the next.
 MEMORY_CASES = [case for case in GRADIENT_CASES if case[1] not in ("fp32", "fp16", "bf16")]
-SIZES = (2, 4, 6, 8)
+SIZES = (2, 4, 6)
 SIZES_OVER_MPI = (2, 3, 4)  # each is an mpirun of its own, whose processes share no imports
 SIZED_GRADIENT_CASES = [
     (size, *case) for case in GRADIENT_CASES for size in (SIZES_OVER_MPI if case[0] == "mpi" else SIZES)
@@ -83,7 +83,11 @@ SIZES_OF_MEMORY = (2, 6)  # of what takes many steps: error feedback and going o
 LARGE = ((300, 401), (7,), (401, 250), (3,), (16, 8, 3, 3), (199, 301))
 # Small enough for low-rank factors to have sent every direction after some steps.
 SMALL = ((20, 30), (5,), (24, 24))
-CONSTANT_STEPS = 45
+
+
+def constant_steps(precision: str) -> int:
+    """Steps with the same gradients: low-rank factors need many, rounding shows its rule soon."""
+    return 45 if precision == "powersgd" else 12
 
 
 class Linear(nn.Module):
@@ -109,9 +113,16 @@ def flat(tensors: Iterator[Tensor] | list[Tensor]) -> Tensor:
     return torch.cat([tensor.detach().double().reshape(-1) for tensor in tensors])
 
 
+@functools.cache
 def true_mean(size: int, step: int, shapes: tuple[tuple[int, ...], ...]) -> Tensor:
     """The mean gradient of a step over all workers, in float64."""
     return torch.stack([flat(gradients_of(rank, step, shapes)) for rank in range(size)]).mean(0)
+
+
+@functools.cache
+def largest_value(size: int, step: int, shapes: tuple[tuple[int, ...], ...]) -> float:
+    """The largest absolute value of all workers' gradients of a step."""
+    return max(flat(gradients_of(rank, step, shapes)).abs().max().item() for rank in range(size))
 
 
 def fingerprint(values: Tensor) -> str:
@@ -134,7 +145,7 @@ def check_gradients(workers: WorkerGroup, config: TrainConfig) -> dict[str, Any]
     shared = build(workers, config).wrap(Linear(LARGE))
     joined = backward(shared, gradients_of(workers.rank, 0, LARGE))
     true = true_mean(workers.size, 0, LARGE)
-    largest = max(flat(gradients_of(rank, 0, LARGE)).abs().max().item() for rank in range(workers.size))
+    largest = largest_value(workers.size, 0, LARGE)
     return {
         "first_bits": fingerprint(joined),
         "first_error": ((joined - true).abs().max() / largest).item(),
@@ -166,9 +177,9 @@ def errors_of_means(workers: WorkerGroup, config: TrainConfig) -> list[float]:
     """After each step with the same gradients: the error of the mean of what came, as a share of the largest."""
     shared = build(workers, config).wrap(Linear(SMALL))
     gradients, true = gradients_of(workers.rank, 0, SMALL), true_mean(workers.size, 0, SMALL)
-    largest = max(flat(gradients_of(rank, 0, SMALL)).abs().max().item() for rank in range(workers.size))
+    largest = largest_value(workers.size, 0, SMALL)
     total, errors = torch.zeros_like(true), []
-    for step in range(1, CONSTANT_STEPS + 1):
+    for step in range(1, constant_steps(config.communication_precision) + 1):
         total += backward(shared, gradients)
         errors.append(((total / step - true).abs().max() / largest).item())
     return errors
@@ -437,7 +448,7 @@ def test_what_compression_loses_comes_later(found: Any, size: int, mode: str, pr
         assert errors[-1] < 0.5 * errors[14] and errors[-1] < 0.1
     else:
         # The sum lacks only what the last step lost: at most a step's error, over all steps.
-        assert errors[-1] <= 1.1 * (size + 1) * tolerance_of(precision) / CONSTANT_STEPS
+        assert errors[-1] <= 1.1 * (size + 1) * tolerance_of(precision) / constant_steps(precision)
 
 
 def expected_values_sent(mode: str, size: int, values: int) -> float:

@@ -43,6 +43,8 @@ PARAMETERS = {
 CARDS = {name: find_card(name) for name in MODELS}
 BUILDERS = [(name, engine) for name, card in CARDS.items() for engine in card.builders]
 CLASSIFIERS = [name for name, card in CARDS.items() if card.task == "classification"]
+# More of the layers that the same models have with 50: what takes a whole training step is checked on those.
+DEEP = {"resnet101-v1", "resnet101-v1.5", "wide-resnet101-2"}
 # These can be trained in oneDNN's layout, whether or not that is their default.
 STATED_BLOCKED = {name for name, card in CARDS.items() if card.blocked_layout}
 BLOCKED = sorted(STATED_BLOCKED | PARAMETERS.keys() - {"densenet121", "vit-small"})
@@ -147,12 +149,12 @@ def test_a_model_has_its_published_number_of_parameters(name: str) -> None:
     assert sum(parameter.numel() for parameter in on_meta(name).parameters()) == PARAMETERS[name]
 
 
-@pytest.mark.parametrize("name", CLASSIFIERS)
+@pytest.mark.parametrize("name", [name for name in CLASSIFIERS if name not in DEEP])
 def test_a_classifier_learns(name: str) -> None:
     model = with_seed(name, num_classes=4)
     channels, *size = CARDS[name].input_shape
     images, labels = torch.randn(8, channels, *(min(side, 64) for side in size)), torch.arange(8) % 4
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-4)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, fused=True)
 
     def loss() -> Tensor:
         torch.manual_seed(1)  # the same units drop out each time
@@ -283,11 +285,11 @@ def test_a_card_states_which_setting_is_the_input_of_its_narrowest_strided_1x1_c
     assert narrowest >= (5 if stated else BLOCK_CHANNELS)
 
 
-@pytest.mark.parametrize("name", BLOCKED)
+@pytest.mark.parametrize("name", [name for name in BLOCKED if name not in DEEP])
 def test_a_model_trains_in_onednns_layout(name: str) -> None:
     model = with_seed(name, num_classes=4)
     for size in ((64, 64), (72, 97)):
-        images, labels = torch.randn(4, 3, *size), torch.arange(4)
+        images, labels = torch.randn(2, 3, *size), torch.arange(2)
         outputs = []
         for form in (model, BlockedLayout(model)):
             torch.manual_seed(1)

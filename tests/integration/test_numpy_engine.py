@@ -43,8 +43,9 @@ def test_a_run_in_numpy_that_was_killed_is_resumed_bit_identically(
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     settings = (*ENGINE, *SMALL, "--members", "1", "--workers", "1", "--set", "measure.ceiling=false")
+    settings += ("--set", "train.epochs=200", "--set", "launch.checkpoint_epochs=20", "--set", "launch.threads=1")
     (tmp_path / "killed").mkdir()
-    run = LocalRun(tmp_path / "killed", *settings, "--set", "train.epochs=200", warm=False)
+    run = LocalRun(tmp_path / "killed", *settings, warm=False)
     run.wait_for("checkpoint", member=0)
     run.process.send_signal(signal.SIGKILL)
     run.process.wait()
@@ -53,8 +54,7 @@ def test_a_run_in_numpy_that_was_killed_is_resumed_bit_identically(
     result = json.loads(done.stdout)
     (member,) = result["members"]
     assert (result["state"], member["attempts"], member["restarted"]) == ("complete", 2, True)
-    more = ("--set", "train.epochs=200", "--set", "launch.threads=1")
-    whole = trainmark("run", *settings, *more, "--json", PYTHONPATH=str(ROOT))
+    whole = trainmark("run", *settings, "--json", PYTHONPATH=str(ROOT))
     whole_folder = tmp_path / "runs" / json.loads(whole.stdout)["run_id"]
     expected, resumed = losses_of(whole_folder), losses_of(run.folder, attempt=2)
     assert 0 < len(resumed) < len(expected)

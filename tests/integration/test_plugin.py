@@ -118,7 +118,8 @@ def test_a_study_in_one_file_is_listed_run_and_drawn(trainmark: Command, install
     listed = json.loads(trainmark("list", "studies", "--json", PYTHONPATH=installed).stdout)
     assert listed["readers"] == "throughput over the number of data loader processes"
     assert "--readers LIST" in trainmark("study", "readers", "--help", PYTHONPATH=installed).stdout
-    short = ["--set", "train.steps=5", "--set", "data.num_train=200", "--set", "launch.threads=1"]
+    short = ["--set", "train.steps=5", "--set", "data.num_train=200", "--set", "data.num_eval=50"]
+    short += ["--set", "launch.threads=1", "--set", "measure.ceiling=false"]
     done = trainmark("study", "readers", "--readers", "0,1", "--repeats", "1", *short, PYTHONPATH=installed)
     assert done.returncode == 0, done.stderr
     (study,) = (tmp_path / "runs" / "studies").iterdir()

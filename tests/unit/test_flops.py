@@ -1,5 +1,6 @@
 """FLOP counts agree with facts, with arithmetic by hand, and with the framework's own counter."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -22,9 +23,14 @@ RESNET50 = {
 }
 
 
+@functools.cache
+def counted(name: str) -> dict[str, Any]:
+    return count_model(name, {})
+
+
 @pytest.mark.parametrize("model", RESNET50)
 def test_resnet50_costs_what_is_published(model: str) -> None:
-    count = count_model(model, {})["conventions"]["exact"]
+    count = counted(model)["conventions"]["exact"]
     forward, training, plain = RESNET50[model]
     assert count["forward"] == pytest.approx(forward, rel=1e-5)
     assert count["training"] == pytest.approx(training, rel=1e-5)
@@ -33,11 +39,11 @@ def test_resnet50_costs_what_is_published(model: str) -> None:
 
 def test_ai500s_published_figure_is_near_v1() -> None:
     # Batch 512 → 11,776 GFLOP, that is 23.0 GFLOP an image.
-    assert count_model("resnet50-v1", {})["conventions"]["ai500"]["training"] / 1e9 == pytest.approx(23.0, rel=0.01)
+    assert counted("resnet50-v1")["conventions"]["ai500"]["training"] / 1e9 == pytest.approx(23.0, rel=0.01)
 
 
 def test_resnet50_has_25_56_million_parameters() -> None:
-    assert count_model("resnet50-v1.5", {})["parameters"] == pytest.approx(25.56e6, rel=1e-3)
+    assert counted("resnet50-v1.5")["parameters"] == pytest.approx(25.56e6, rel=1e-3)
 
 
 def test_the_tiny_models_ai500_count_is_table_3_by_hand() -> None:
@@ -79,7 +85,7 @@ def test_alexnets_ai500_count_is_table_3_by_hand() -> None:
         # Pooling after the first, second and fifth convolution: 55 → 27, 27 → 13, 13 → 6.
         "pooling": convolved[0] + convolved[1] + convolved[4],
     }
-    count = count_model("alexnet", {})["conventions"]["ai500"]
+    count = counted("alexnet")["conventions"]["ai500"]
     assert count["operators_forward"] == expected
     assert count["operators"] == {kind: 3 * flop for kind, flop in expected.items()}
     assert (count["forward"], count["training"]) == (sum(expected.values()), 3 * sum(expected.values()))
@@ -88,7 +94,7 @@ def test_alexnets_ai500_count_is_table_3_by_hand() -> None:
 def test_alexnets_exact_count_is_two_for_each_multiply_add_by_hand() -> None:
     convolutions = [2 * k**2 * i * out * side**2 for k, i, out, side in ALEXNET_CONVOLUTIONS]
     full = sum(2 * features_in * features_out for features_in, features_out in ALEXNET_FULL)
-    count = count_model("alexnet", {})["conventions"]["exact"]
+    count = counted("alexnet")["conventions"]["exact"]
     assert count["forward"] == sum(convolutions) + full
     assert count["operators"] == {
         "convolution": sum(convolutions),
@@ -110,7 +116,7 @@ def framework_counts(run: Callable[[Tensor], Any], inputs: Tensor) -> tuple[floa
 
 @pytest.mark.parametrize("name", list(MODELS))
 def test_exact_agrees_with_the_frameworks_counter(name: str) -> None:
-    counts = count_model(name, {})
+    counts = counted(name)
     with torch.device("meta"):
         model = find_card(name).build("torch", {})
         forward, training = framework_counts(getattr(model, "dense", model), torch.empty(2, *counts["input_shape"]))
@@ -127,13 +133,13 @@ def test_the_cost_of_a_proposal_agrees_with_the_frameworks_counter(name: str) ->
         forward, training = framework_counts(
             model.per_proposal, torch.empty(2, *model.pooled_shape, requires_grad=True)
         )
-    each = count_model(name, {})["conventions"]["exact"]["per_proposal"]
+    each = counted(name)["conventions"]["exact"]["per_proposal"]
     assert (each["forward"], each["training"]) == (forward, training)
     assert sum(each["operators"].values()) == training
 
 
 def test_each_gradient_of_a_grouped_network_costs_what_its_forward_pass_does() -> None:
-    operators = count_model("resnext50-32x4d", {})["conventions"]["exact"]["operators"]
+    operators = counted("resnext50-32x4d")["conventions"]["exact"]["operators"]
     first = 2 * 7**2 * 3 * 64 * 112**2  # the first convolution has no input gradient
     assert operators["convolution, weight gradient"] == operators["convolution"]
     assert operators["convolution, input gradient"] == operators["convolution"] - first
@@ -172,7 +178,7 @@ ROWS = [line.split(" | ") for line in TABLE.splitlines() if line.startswith("| `
 
 @pytest.mark.parametrize("cells", ROWS, ids=lambda cells: cells[0])
 def test_the_documented_figures_are_those_that_are_counted(cells: list[str]) -> None:
-    counts = count_model(cells[0].strip("| `"), {})
+    counts = counted(cells[0].strip("| `"))
     exact, table_3 = counts["conventions"]["exact"], counts["conventions"]["ai500"]
     flop = [with_prefix(count, "FLOP") for count in (exact["forward"], exact["training"], table_3["training"])]
     assert cells[1:6] == [f"{counts['parameters']:,}", *flop, show_bytes(counts["activation_bytes"])]
