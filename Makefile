@@ -10,7 +10,7 @@ run: $(READY)
 	$(BIN)/trainmark run
 
 test: lint
-	$(BIN)/pytest --numprocesses 2
+	$(BIN)/pytest --numprocesses 3
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -1,9 +1,9 @@
 """trainmark in a process forked from one that has already imported torch, instead of a new one.
 
 Importing torch takes seconds per rank, longer than most tests train. A fork runs the same code with the same signals,
-exit codes, children and files; only what takes effect at program start is missing (LD_PRELOAD, PYTHONPATH). Tests of
-program start do without: test_cli.py, test_plugin.py, test_mpi.py, all of Slurm, and some of test_run.py and
-test_faults.py.
+exit codes, children and files, and PYTHONPATH is searched; only what takes effect at program start is missing
+(LD_PRELOAD). Tests of program start do without: most of test_cli.py, test_mpi.py, all of Slurm, and some of
+test_plugin.py, test_run.py and test_faults.py.
 """
 
 import atexit
@@ -167,6 +167,7 @@ def _become(environment: dict[str, str], output: int, errors: int, run: Callable
         os.closerange(3, 64)
         os.environ.clear()
         os.environ |= environment
+        sys.path[:0] = os.environ.get("PYTHONPATH", "").split(os.pathsep)
         for signum, at_start in AT_START.items():
             signal.signal(signum, at_start)
         run()

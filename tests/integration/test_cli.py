@@ -141,9 +141,9 @@ def test_a_dry_run_refuses_what_the_run_would_refuse(
     ],
 )
 def test_bad_input_gets_one_line_and_exit_code_2(
-    trainmark: Command, tmp_path: Path, arguments: str, message: str
+    warm_trainmark: Command, tmp_path: Path, arguments: str, message: str
 ) -> None:
-    done = trainmark(*arguments.split())
+    done = warm_trainmark(*arguments.split())
     assert done.returncode == 2, done.stderr
     assert message in done.stderr
     assert done.stderr.count("\n") == 1
@@ -216,10 +216,10 @@ def test_a_global_batch_larger_than_the_bootstrap_is_refused_before_anything_sta
     ],
 )
 def test_a_runs_folder_that_cannot_be_used_is_one_line_and_exit_code_2(
-    trainmark: Command, tmp_path: Path, arguments: str, runs_dir: str, message: str
+    warm_trainmark: Command, tmp_path: Path, arguments: str, runs_dir: str, message: str
 ) -> None:
     (tmp_path / "file").write_text("")
-    done = trainmark(*arguments.split(), "--runs-dir", runs_dir)
+    done = warm_trainmark(*arguments.split(), "--runs-dir", runs_dir)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1
     assert message in done.stderr

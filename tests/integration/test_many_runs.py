@@ -25,7 +25,7 @@ from trainmark.spec.site import Site
 from trainmark.spec.status import MemberProgress
 
 SHORT = ("train.epochs=1", "data.num_train=200", "data.num_eval=50", "measure.ceiling=false", "launch.threads=1")
-LONG = ("train.epochs=6", "data.num_train=800", "data.num_eval=50", "measure.ceiling=false", "launch.threads=1")
+LONG = ("train.epochs=4", "data.num_train=800", "data.num_eval=50", "measure.ceiling=false", "launch.threads=1")
 ONE = ("ensemble.members=1", "ensemble.workers=1")
 TWO = ("ensemble.members=2", "ensemble.workers=1")
 

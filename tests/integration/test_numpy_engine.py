@@ -39,22 +39,22 @@ def test_a_run_in_numpy_is_trained_scored_shown_and_reported(trainmark: Command,
 
 
 def test_a_run_in_numpy_that_was_killed_is_resumed_bit_identically(
-    trainmark: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    warm_trainmark: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     settings = (*ENGINE, *SMALL, "--members", "1", "--workers", "1", "--set", "measure.ceiling=false")
-    settings += ("--set", "train.epochs=200", "--set", "launch.checkpoint_epochs=20", "--set", "launch.threads=1")
+    settings += ("--set", "train.epochs=80", "--set", "launch.checkpoint_epochs=10", "--set", "launch.threads=1")
     (tmp_path / "killed").mkdir()
-    run = LocalRun(tmp_path / "killed", *settings, warm=False)
+    run = LocalRun(tmp_path / "killed", *settings, warm=True)
     run.wait_for("checkpoint", member=0)
     run.process.send_signal(signal.SIGKILL)
     run.process.wait()
-    done = trainmark("resume", str(run.folder), "--json", PYTHONPATH=str(ROOT))
+    done = warm_trainmark("resume", str(run.folder), "--json", PYTHONPATH=str(ROOT))
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
     (member,) = result["members"]
     assert (result["state"], member["attempts"], member["restarted"]) == ("complete", 2, True)
-    whole = trainmark("run", *settings, "--json", PYTHONPATH=str(ROOT))
+    whole = warm_trainmark("run", *settings, "--json", PYTHONPATH=str(ROOT))
     whole_folder = tmp_path / "runs" / json.loads(whole.stdout)["run_id"]
     expected, resumed = losses_of(whole_folder), losses_of(run.folder, attempt=2)
     assert 0 < len(resumed) < len(expected)

@@ -61,9 +61,9 @@ def test_it_is_trained_with_its_own_model_data_target_and_exponent(
     assert "pictures seen" not in trainmark("show", result["run_id"]).stdout  # without the plug-in nobody knows how
 
 
-def test_its_bootstrap_decides_what_a_member_trains_on(trainmark: Command, installed: str, tmp_path: Path) -> None:
+def test_its_bootstrap_decides_what_a_member_trains_on(warm_trainmark: Command, installed: str, tmp_path: Path) -> None:
     run = ("run", "stripes", "--members", "1", "--json", "--set", "measure.ceiling=false")
-    done = trainmark(*run, "--set", "ensemble.bootstrap=first-half", PYTHONPATH=installed)
+    done = warm_trainmark(*run, "--set", "ensemble.bootstrap=first-half", PYTHONPATH=installed)
     assert done.returncode == 0, done.stderr
     folder = tmp_path / "runs" / json.loads(done.stdout)["run_id"]
     (entry,) = json.loads((folder / "bootstrap/audit.json").read_text())["members"]
@@ -78,7 +78,7 @@ def test_a_wrong_setting_of_its_dataset_is_refused(trainmark: Command, installed
 
 
 def test_two_workers_learn_exactly_what_one_with_twice_the_batch_learns(
-    trainmark: Command, installed: str, tmp_path: Path
+    warm_trainmark: Command, installed: str, tmp_path: Path
 ) -> None:
     # No batch norm here, so the mean of two half-batch gradients is the gradient of the whole batch.
     common = (
@@ -92,8 +92,8 @@ def test_two_workers_learn_exactly_what_one_with_twice_the_batch_learns(
         "--set",
         "launch.threads=1",
     )
-    two = trainmark(*common, "--workers", "2", "--set", "train.batch_size=5", PYTHONPATH=installed)
-    one = trainmark(*common, "--workers", "1", "--set", "train.batch_size=10", PYTHONPATH=installed)
+    two = warm_trainmark(*common, "--workers", "2", "--set", "train.batch_size=5", PYTHONPATH=installed)
+    one = warm_trainmark(*common, "--workers", "1", "--set", "train.batch_size=10", PYTHONPATH=installed)
     folders = [tmp_path / "runs" / json.loads(done.stdout)["run_id"] for done in (two, one)]
     halves = [losses_of(folders[0], rank=rank) for rank in (0, 1)]
     means = [(first + second) / 2 for first, second in zip(*halves, strict=True)]
@@ -103,10 +103,10 @@ def test_two_workers_learn_exactly_what_one_with_twice_the_batch_learns(
 
 
 def test_an_error_of_one_rank_alone_ends_the_member_and_is_told(
-    trainmark: Command, installed: str, tmp_path: Path
+    warm_trainmark: Command, installed: str, tmp_path: Path
 ) -> None:
     start = time.monotonic()
-    done = trainmark("run", "stripes-broken", "--members", "1", "--workers", "2", PYTHONPATH=installed)
+    done = warm_trainmark("run", "stripes-broken", "--members", "1", "--workers", "2", PYTHONPATH=installed)
     assert time.monotonic() - start < 60
     assert done.returncode == 1
     assert "member 0 failed: rank 1 failed: ValueError: a bad sample" in done.stderr

@@ -1,6 +1,7 @@
 """The layers of docs/architecture.md hold, torch stays where it belongs, and orchestrators stay small."""
 
 import ast
+import functools
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,6 +36,26 @@ MOST_LINES_OF_FUNCTION = {"pipeline": 25, "train.loop": 25, "cli.": 30, "": 45}
 EMPTY_NAMES = {"utils", "util", "common", "helpers", "helper", "manager", "core", "misc"}
 
 
+@functools.cache
+def parsed(text: str) -> ast.Module:
+    """Each text once: the copies with something planted are otherwise the same."""
+    return ast.parse(text)
+
+
+@functools.cache
+def imports_in(text: str) -> tuple[tuple[ast.Import | ast.ImportFrom, bool], ...]:
+    """The import statements, and whether they are executed when the module is imported."""
+    tree = parsed(text)
+    inside = {
+        id(node)
+        for function in ast.walk(tree)
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+        for node in ast.walk(function)
+    }
+    found = (node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom))
+    return tuple((node, id(node) not in inside) for node in found)
+
+
 class Import(NamedTuple):
     importer: str
     imported: str
@@ -48,27 +69,18 @@ def module_name(path: Path, source: Path) -> str:
 
 def imports_of(path: Path, source: Path) -> Iterator[Import]:
     importer = module_name(path, source)
-    tree = ast.parse(path.read_text())
-    inside = {
-        id(node)
-        for function in ast.walk(tree)
-        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
-        for node in ast.walk(function)
-    }
-    for node in ast.walk(tree):
+    for node, at_import in imports_in(path.read_text()):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
+        else:
             assert node.level == 0, f"{importer}: relative import"
             # `from package import module` imports the module as well.
             names = [node.module or ""]
             names += [
                 f"{node.module}.{alias.name}" for alias in node.names if _is_module(source, node.module, alias.name)
             ]
-        else:
-            continue
         for name in names:
-            yield Import(importer, name, id(node) not in inside)
+            yield Import(importer, name, at_import)
 
 
 def _is_module(source: Path, package: str | None, name: str) -> bool:
@@ -133,7 +145,7 @@ def cycle_violations(imports: list[Import]) -> Iterator[str]:
 def size_violations(source: Path) -> Iterator[str]:
     for path in sorted(source.rglob("*.py")):
         module, text = module_name(path, source), path.read_text()
-        tree = ast.parse(text)
+        tree = parsed(text)
         if not (ast.get_docstring(tree) or "").strip():
             yield f"{module}: no docstring that says its job"
         if EMPTY_NAMES & set(module.split(".")):
