@@ -1,8 +1,8 @@
 """Following the jobs of one or more runs with any launcher: submit, poll, retry, stop."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
 
 from trainmark.launch.launcher import Launcher
 from trainmark.machine.claims import claimed
@@ -118,9 +118,10 @@ def follow_runs(runs: Sequence[RunJobs], collect: Collect) -> Iterator[Result]:
     """Yields the Result of each run as it ends, launcher by launcher."""
     for launcher in dict.fromkeys(run.launcher for run in runs):
         alike = [run for run in runs if run.launcher is launcher]
-        results = follow_jobs(launcher, alike, collect)
-        while (result := _next(results, stop_message([run.folder for run in alike], launcher))) is not None:
-            yield result
+        message = stop_message([run.folder for run in alike], launcher)
+        with closing(follow_jobs(launcher, alike, collect)) as results:
+            while (result := _next(results, message)) is not None:
+                yield result
 
 
 def _next(results: Iterator[Result], message: str) -> Result | None:
@@ -129,7 +130,7 @@ def _next(results: Iterator[Result], message: str) -> Result | None:
         return next(results, None)
 
 
-def follow_jobs(launcher: Launcher, runs: Sequence[RunJobs], collect: Collect) -> Iterator[Result]:
+def follow_jobs(launcher: Launcher, runs: Sequence[RunJobs], collect: Collect) -> Generator[Result, None, None]:
     """Yields the Result of each run once all its jobs have ended; a run's `error` says why it has none.
 
     Anything raised by a watch or an interrupt stops following all runs: jobs that end with this process are stopped,
