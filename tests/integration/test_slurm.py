@@ -82,7 +82,7 @@ def test_in_one_allocation_members_beside_each_other_start_together_each_on_its_
 
 
 def test_status_cancel_and_resume_work_from_another_shell_after_the_submitter_died(start_on_cluster: Start) -> None:
-    run = start_on_cluster(*MEDIUM, "--members", "2", "--workers", "1", "--set", "train.epochs=60")
+    run = start_on_cluster(*MEDIUM, "--members", "2", "--workers", "1", "--set", "train.epochs=30")
     run.wait_for("epoch_stop", member=0)
     run.process.kill()
     run.process.wait()

@@ -44,7 +44,7 @@ def held_at_checkpoint(cluster: Cluster, run: ClusterRun, held: set[int]) -> set
 
 
 def test_a_killed_rank_and_a_node_set_down_cost_their_members_alone(cluster: Cluster, start_on_cluster: Start) -> None:
-    run = start_on_cluster(*MEDIUM, "--members", "4", "--workers", "1", "--set", "train.epochs=12")
+    run = start_on_cluster(*MEDIUM, "--members", "4", "--workers", "1", "--set", "train.epochs=9")
     for member in range(4):
         run.wait_for("checkpoint", member)
     lost_node = run.wait_for("rank_started", member=2)["host"]
