@@ -101,9 +101,9 @@ def test_a_dry_run_of_a_million_members_shows_the_first_and_counts_the_others(tr
     ],
 )
 def test_a_dry_run_refuses_what_the_run_would_refuse(
-    trainmark: Command, tmp_path: Path, arguments: str, message: str
+    warm_trainmark: Command, tmp_path: Path, arguments: str, message: str
 ) -> None:
-    said = [trainmark("run", *arguments.split(), *more) for more in ([], ["--dry-run"])]
+    said = [warm_trainmark("run", *arguments.split(), *more) for more in ([], ["--dry-run"])]
     assert {done.returncode for done in said} <= {1, 2}
     assert said[0].stderr == said[1].stderr
     assert message in said[1].stderr
@@ -267,14 +267,14 @@ def test_a_reader_that_has_gone_is_no_traceback() -> None:
     assert (done.returncode, done.stderr) == (1, "")
 
 
-def test_damaged_runs_are_one_line_and_do_not_hide_the_others(trainmark: Command, tmp_path: Path) -> None:
+def test_damaged_runs_are_one_line_and_do_not_hide_the_others(warm_trainmark: Command, tmp_path: Path) -> None:
     for name in ("one", "two"):
         (tmp_path / "runs" / name).mkdir(parents=True)
         (tmp_path / "runs" / name / "plan.json").write_text("{}")
-    listed = json.loads(trainmark("results", "--json").stdout)
+    listed = json.loads(warm_trainmark("results", "--json").stdout)
     assert [(row["run_id"], row["state"]) for row in listed] == [("one", "unreadable"), ("two", "unreadable")]
     for command in ("show", "resume", "status"):
-        done = trainmark(command, "one")
+        done = warm_trainmark(command, "one")
         assert done.returncode == 2
         assert "cannot be read" in done.stderr
         assert done.stderr.count("\n") == 1

@@ -114,13 +114,15 @@ def test_an_error_of_one_rank_alone_ends_the_member_and_is_told(
     assert 'raise ValueError("a bad sample")' in log.read_text()
 
 
-def test_a_study_in_one_file_is_listed_run_and_drawn(trainmark: Command, installed: str, tmp_path: Path) -> None:
+def test_a_study_in_one_file_is_listed_run_and_drawn(
+    trainmark: Command, warm_trainmark: Command, installed: str, tmp_path: Path
+) -> None:
     listed = json.loads(trainmark("list", "studies", "--json", PYTHONPATH=installed).stdout)
     assert listed["readers"] == "throughput over the number of data loader processes"
     assert "--readers LIST" in trainmark("study", "readers", "--help", PYTHONPATH=installed).stdout
     short = ["--set", "train.steps=5", "--set", "data.num_train=200", "--set", "data.num_eval=50"]
     short += ["--set", "launch.threads=1", "--set", "measure.ceiling=false"]
-    done = trainmark("study", "readers", "--readers", "0,1", "--repeats", "1", *short, PYTHONPATH=installed)
+    done = warm_trainmark("study", "readers", "--readers", "0,1", "--repeats", "1", *short, PYTHONPATH=installed)
     assert done.returncode == 0, done.stderr
     (study,) = (tmp_path / "runs" / "studies").iterdir()
     rows = json.loads((study / "table.json").read_text())["rows"]
