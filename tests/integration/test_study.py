@@ -19,7 +19,7 @@ from tests.warm import WarmProcess
 # Two points × two rounds of one worker with one thread: a second each.
 PROBE = ["study", "threads", "--threads", "1", "--batch", "8,16", "--repeats", "2"]
 SHORT = ["--set", "train.steps=30", "--set", "data.num_train=200", "--set", "measure.usage_seconds=0"]
-SLOW = ["--set", "train.steps=300", "--set", "data.num_train=200", "--set", "launch.checkpoint_epochs=0"]
+SLOW = ["--set", "train.steps=200", "--set", "data.num_train=200", "--set", "launch.checkpoint_epochs=0"]
 
 
 def study_of(folder: Path) -> Path:
