@@ -8,7 +8,6 @@ test_plugin.py, test_run.py and test_faults.py.
 
 import atexit
 import functools
-import gc
 import json
 import math
 import os
@@ -126,7 +125,6 @@ def serve(address: str) -> Never:
     for name in (*LIBRARIES, *modules):
         if not name.endswith(".__main__"):
             import_module(name)
-    gc.freeze()  # so that no fork looks through all that was imported
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(f"{address}.new")
     listener.listen()

@@ -83,11 +83,7 @@ SIZES_OF_MEMORY = (2, 6)  # of what takes many steps: error feedback and going o
 LARGE = ((300, 401), (7,), (401, 250), (3,), (16, 8, 3, 3), (199, 301))
 # Small enough for low-rank factors to have sent every direction after some steps.
 SMALL = ((20, 30), (5,), (24, 24))
-
-
-def constant_steps(precision: str) -> int:
-    """Steps with the same gradients: low-rank factors need many, rounding shows its rule soon."""
-    return 45 if precision == "powersgd" else 12
+CONSTANT_STEPS = 45
 
 
 class Linear(nn.Module):
@@ -179,7 +175,7 @@ def errors_of_means(workers: WorkerGroup, config: TrainConfig) -> list[float]:
     gradients, true = gradients_of(workers.rank, 0, SMALL), true_mean(workers.size, 0, SMALL)
     largest = largest_value(workers.size, 0, SMALL)
     total, errors = torch.zeros_like(true), []
-    for step in range(1, constant_steps(config.communication_precision) + 1):
+    for step in range(1, CONSTANT_STEPS + 1):
         total += backward(shared, gradients)
         errors.append(((total / step - true).abs().max() / largest).item())
     return errors
@@ -448,7 +444,7 @@ def test_what_compression_loses_comes_later(found: Any, size: int, mode: str, pr
         assert errors[-1] < 0.5 * errors[14] and errors[-1] < 0.1
     else:
         # The sum lacks only what the last step lost: at most a step's error, over all steps.
-        assert errors[-1] <= 1.1 * (size + 1) * tolerance_of(precision) / constant_steps(precision)
+        assert errors[-1] <= 1.1 * (size + 1) * tolerance_of(precision) / CONSTANT_STEPS
 
 
 def expected_values_sent(mode: str, size: int, values: int) -> float:

@@ -43,7 +43,7 @@ PARAMETERS = {
 CARDS = {name: find_card(name) for name in MODELS}
 BUILDERS = [(name, engine) for name, card in CARDS.items() for engine in card.builders]
 CLASSIFIERS = [name for name, card in CARDS.items() if card.task == "classification"]
-# More of the layers that the same models have with 50: what computes with whole models is checked on those.
+# Deeper stacks of the layers that the 50-layer models have; tests that run a whole model take those instead.
 DEEP = {"resnet101-v1", "resnet101-v1.5", "wide-resnet101-2"}
 # These can be trained in oneDNN's layout, whether or not that is their default.
 STATED_BLOCKED = {name for name, card in CARDS.items() if card.blocked_layout}
@@ -214,7 +214,7 @@ def layers_with_inputs(name: str, settings: dict[str, int]) -> Iterator[tuple[nn
                 layer.register_forward_hook(
                     lambda layer, inputs, _: found.update({f"{layer} {inputs[0].shape}": (layer, inputs[0].shape)})
                 )
-        for side in (least, 16, 20) if settings else (least,):  # narrow layers are light, and faults rare
+        for side in (least, 16, 20, 64) if settings else (least,):  # narrow layers are light, and faults rare
             getattr(model, "dense", model)(torch.empty(4, channels, side, side))
     yield from found.values()
 

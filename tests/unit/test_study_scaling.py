@@ -31,15 +31,15 @@ def ensemble(members: int, flops: Sequence[float], penalty: float, target: float
     [(0.96, 0.763, 5, 0.757), (0.44, 0.35, 10, 0.322)],
     ids=["image-classification", "extreme-weather"],
 )
-def test_ai500s_coefficients_mean_the_qualities_of_its_text(
+def test_ai500s_published_coefficients_imply_these_qualities(
     penalty: float, target: float, exponent: float, quality: float
 ) -> None:
     # Fig. 5 prints 0.96 and 0.44; Eq. 8: 0.763 · 0.96^(1/5) = 0.7568 top-1 and 0.35 · 0.44^(1/10) = 0.3224 mAP.
     assert implied_quality(penalty, target, exponent) == pytest.approx(quality, abs=0.0005)
     table = SCALING.analyse(outcomes(ensemble(8, [8e12], penalty, target, exponent)))
     assert table.findings[-1] == (
-        f"8 members: a penalty coefficient of {penalty}, by Eq. 8 with n = {exponent} a quality of {quality}, "
-        f"of a target of {target}"
+        f"8 members: penalty coefficient {penalty} (n = {exponent}), which by Eq. 8 is a quality of {quality}; "
+        f"target {target}"
     )
 
 

@@ -1,7 +1,7 @@
-"""Stopping on signals, where it is safe.
+"""Stopping on signals, at safe points.
 
 An exception raised by a signal handler can strike anywhere: Python drops it in finalizers and hooks of a fork, and
-leaves locks of its own library held. So the first signal is only noted, and raised where work can be left.
+leaves locks of its own library held. So the first signal is only noted, and raised at the next safe point.
 """
 
 import signal
@@ -41,7 +41,7 @@ def stoppable(outcome: str) -> Iterator[None]:
 
 
 def raise_if_stopped() -> None:
-    """Raises the InterruptedRunError of a signal that was noted; called where work can be left."""
+    """Raises the InterruptedRunError of a signal that was noted; called at safe points."""
     if _noted:
         for each in SIGNALS:
             signal.signal(each, signal.SIG_IGN)

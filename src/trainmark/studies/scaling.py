@@ -95,9 +95,10 @@ def _quality(point: PointOutcomes) -> str | None:
         return None
     target = vflops.detail["target_quality"]
     quality = implied_quality(found.value, target, vflops.exponent)
+    members = counted(int(point.at["members"]), "member")
     return (
-        f"{counted(int(point.at['members']), 'member')}: a penalty coefficient of {found.value:.2f}, by Eq. 8 with "
-        f"n = {vflops.exponent:g} a quality of {quality:.3f}, of a target of {target:g}"
+        f"{members}: penalty coefficient {found.value:.2f} (n = {vflops.exponent:g}), "
+        f"which by Eq. 8 is a quality of {quality:.3f}; target {target:g}"
     )
 
 

@@ -28,7 +28,7 @@ def quality_coefficient(quality: float, target: float, exponent: float) -> float
 
 
 def implied_quality(coefficient: float, target: float, exponent: float) -> float:
-    """Eq. 8 the other way round: the quality that a published coefficient means."""
+    """Eq. 8 inverted: the quality that a coefficient implies."""
     return float(target * coefficient ** (1 / exponent))
 
 
