@@ -23,7 +23,7 @@ from trainmark.train.torch.parallel.batch_norm import synchronise
 from trainmark.train.torch.protocols import Arithmetic, Parallelism, Parts, WorkerGroup
 from trainmark.workloads.find import find_card
 
-STEPS, STEPS_BEFORE_SAVING = 4, 2
+STEPS, STEPS_BEFORE_SAVING = 3, 2
 SHAPE, CLASSES = (3, 16, 16), 5
 CPU = torch.device("cpu")
 

@@ -114,7 +114,7 @@ def framework_counts(run: Callable[[Tensor], Any], inputs: Tensor) -> tuple[floa
     return forward / 2, counter.get_total_flops() / 2
 
 
-@pytest.mark.parametrize("name", list(MODELS))
+@pytest.mark.parametrize("name", [name for name in MODELS if "101" not in name])  # more of the same blocks
 def test_exact_agrees_with_the_frameworks_counter(name: str) -> None:
     counts = counted(name)
     with torch.device("meta"):
