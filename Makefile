@@ -4,12 +4,15 @@ VENV   := .venv
 READY  := $(VENV)/.ready
 BIN    := $(VENV)/bin
 
-.PHONY: run test lint bench setup clean
+.PHONY: run test lint tests bench setup clean
 
 run: $(READY)
 	$(BIN)/trainmark run
 
-test: lint
+test: $(READY)
+	@$(MAKE) --no-print-directory --jobs 2 lint tests
+
+tests: $(READY)
 	$(BIN)/pytest --numprocesses 3
 
 lint: $(READY)

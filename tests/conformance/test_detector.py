@@ -282,8 +282,8 @@ def found_and_true(model: nn.Module, images: Tensor, targets: Tensor) -> tuple[l
 
 
 @pytest.mark.slow
-def test_it_learns_four_images_by_heart() -> None:
-    targets = targets_of(SCENES)
+def test_it_learns_two_images_by_heart() -> None:
+    targets = targets_of(SCENES[::2])
     images, model = images_of(targets), light()
     optimizer = torch.optim.Adam(model.parameters(), 1e-3)
     for _ in range(120):
@@ -291,9 +291,9 @@ def test_it_learns_four_images_by_heart() -> None:
         model(images, targets).backward()
         optimizer.step()
     overlaps, sure_ones = found_and_true(model, images, targets)
-    assert len(overlaps) == 7
+    assert len(overlaps) == 5
     assert min(overlaps) > 0.5
-    assert sure_ones == 7
+    assert sure_ones == 5
 
 
 # Two workers

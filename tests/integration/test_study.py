@@ -19,7 +19,7 @@ from tests.warm import WarmProcess
 # Two points × two rounds of one worker with one thread: a second each.
 PROBE = ["study", "threads", "--threads", "1", "--batch", "8,16", "--repeats", "2"]
 SHORT = ["--set", "train.steps=30", "--set", "data.num_train=200", "--set", "measure.usage_seconds=0"]
-SLOW = ["--set", "train.steps=200", "--set", "data.num_train=200", "--set", "launch.checkpoint_epochs=0"]
+SLOW = ["--set", "train.steps=120", "--set", "data.num_train=200", "--set", "launch.checkpoint_epochs=0"]
 
 
 def study_of(folder: Path) -> Path:
@@ -98,7 +98,7 @@ def test_wrong_input_is_one_line_and_writes_nothing(
 
 
 def test_a_killed_study_is_resumed_and_no_finished_run_is_run_again(warm_trainmark: Command, tmp_path: Path) -> None:
-    process = in_background(tmp_path, *PROBE, *SHORT, "--set", "train.steps=300")
+    process = in_background(tmp_path, *PROBE, *SHORT, "--set", "train.steps=150")
     wait_until(lambda: len(results_in(tmp_path)) == 1)
     study = study_of(tmp_path)
     second = tmp_path / "runs" / record_of(study)["runs"][1]["run_id"]
@@ -158,7 +158,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 def test_a_full_disk_stops_the_study_and_with_space_it_is_finished(
     warm_trainmark: Command, tmp_path: Path, small_disk: Path
 ) -> None:
-    process = in_background(tmp_path, *PROBE, *SHORT, "--set", "train.steps=300")
+    process = in_background(tmp_path, *PROBE, *SHORT, "--set", "train.steps=150")
     wait_until(lambda: len(results_in(tmp_path)) == 1)
     filler = fill(small_disk)
     _, errors = process.communicate()
