@@ -15,7 +15,8 @@ from trainmark.spec.config import LaunchConfig, Setting
 from trainmark.spec.errors import ConfigError
 from trainmark.spec.site import NodeGroup, Site, Slot
 from trainmark.spec.table import Table
-from trainmark.studies.hybrid import HYBRID, batch_per_process, divisors
+from trainmark.studies.axes import divisors
+from trainmark.studies.hybrid import HYBRID, batch_per_process
 from trainmark.studies.outcomes import Point, PointOutcomes
 from trainmark.studies.study import Request, nested
 

@@ -8,7 +8,7 @@ from trainmark.spec.config import Setting
 from trainmark.spec.errors import ConfigError
 from trainmark.spec.table import Cell, Table
 from trainmark.spec.units import counted
-from trainmark.studies.axes import fixed
+from trainmark.studies.axes import divisors, fixed
 from trainmark.studies.outcomes import Outcomes, Point, PointOutcomes
 from trainmark.studies.study import Axis, Request, Study
 from trainmark.studies.tables import Measure, best_row, build_table, curve, figure, metric, number, ratio
@@ -16,11 +16,6 @@ from trainmark.studies.tables import Measure, best_row, build_table, curve, figu
 SPEED = "throughput_samples_per_s"
 MODES = {"ranks": "ranks of one model", "members": "members of an ensemble"}
 RULES = ("fixed", "scaled")
-
-
-def divisors(cores: int) -> list[int]:
-    """Returns the numbers of processes that fill the cores evenly: 12 → 1, 2, 3, 4, 6, 12."""
-    return [processes for processes in range(1, cores + 1) if cores % processes == 0]
 
 
 def batch_per_process(batch: int, processes: int, rule: str) -> int:
@@ -104,7 +99,7 @@ def _finding(table: Table, mode: str) -> str | None:
     if over is None or low is None or high is None:
         return what
     what += f", {over:.3g} times the best 1 × {_cores(best)}"
-    if best["n"] == 1:
+    if low == high:  # one pair of runs
         return f"{what} in a single run"
     verdict = "faster" if low > 1 else "slower" if high < 1 else "within the noise, cannot tell"
     return f"{what} ({low:.3g}–{high:.3g}: {verdict})"

@@ -104,9 +104,10 @@ def _analyse(outcomes: Outcomes) -> Table:
 def _findings(table: Table) -> list[str]:
     """The worst and the best efficiency on the most nodes that have one."""
     rows = [row for row in table.rows if number(row, "efficiency") is not None]
-    most = max((number(row, "nodes") or 0 for row in rows), default=0)
-    if most <= 1:
+    counts = {number(row, "nodes") or 0 for row in rows}
+    if len(counts) < 2:  # of the fewest nodes it is 1
         return []
+    most = max(counts)
     ranked = sorted((r for r in rows if r["nodes"] == most), key=lambda row: number(row, "efficiency") or 0.0)
     ends = [ranked[0], ranked[-1]] if len(ranked) > 1 else ranked
     told = [f"{number(row, 'efficiency'):.2f} ({row['model']}, {row['data']} data)" for row in ends]
