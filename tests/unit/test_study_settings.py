@@ -9,6 +9,7 @@ from trainmark.plan.resolve import parse_setting
 from trainmark.spec.errors import ConfigError, UnknownNameError
 from trainmark.spec.registries import STUDIES
 from trainmark.spec.run_folder import Places
+from trainmark.studies.axes import parse_values
 from trainmark.studies.make import Asked, make_study
 from trainmark.studies.record import StudyRecord
 from trainmark.studies.study import flat, nested
@@ -68,3 +69,23 @@ def test_nested_and_flat_settings_are_inverse() -> None:
     settings = {"seed": 3, "train.epochs": 2, "train.torch.compiler": "none"}
     tables = {"seed": 3, "train": {"epochs": 2, "torch": {"compiler": "none"}}}
     assert nested(settings) == tables and flat(tables) == settings
+
+
+@pytest.mark.parametrize(
+    ("name", "axis", "error"),
+    [
+        ("hybrid", "mode", "--mode has no 'rank'. Did you mean 'ranks'? Choose from: ranks, members."),
+        ("hybrid", "batch-rule", "--batch-rule has no 'rank'. Choose from: fixed, scaled."),
+        ("bagging-or-data-parallel", "method", "--method has no 'rank'. Choose from: bagging, data-parallel."),
+        ("nodes", "data", "--data has no 'rank'. Choose from: synthetic, real."),
+        (
+            "large-batch",
+            "rule",
+            "--rule has no 'rank'. Choose from: linear, square-root, lars, lamb, collapsed, cyclic.",
+        ),
+    ],
+)
+def test_a_value_that_an_axis_does_not_have_is_refused_with_those_it_has(name: str, axis: str, error: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        parse_values(STUDIES.load(name).axis(axis), "rank")
+    assert str(refused.value) == error

@@ -22,7 +22,7 @@ def _scales(request: Request) -> list[int]:
 
 def _points(request: Request) -> list[Point]:
     scales, methods, links = (axis.values(request) for axis in BAGGING.axes)
-    _check(request, [int(scale) for scale in scales], [*map(str, methods)], len(links))
+    _check(request, [int(scale) for scale in scales], len(links))
     cores = slot_cores(request, max(map(int, scales)))
     # Workers of smaller points must not take the cores that larger points give to others.
     threads = {"launch.threads": cores} if cores else {}
@@ -41,10 +41,8 @@ def _points(request: Request) -> list[Point]:
     ]
 
 
-def _check(request: Request, scales: list[int], methods: list[str], num_links: int) -> None:
+def _check(request: Request, scales: list[int], num_links: int) -> None:
     refuse_queueing(request, f"--system-scale {max(scales)}", max(scales))
-    if unknown := [each for each in methods if each not in METHODS]:
-        raise ConfigError(f"--method takes {' and '.join(METHODS)}, but got '{unknown[0]}'.")
     if num_links > 1:
         raise ConfigError(
             f"--link is the name of one link, but got {num_links}: it is noted, not set. Limit the link yourself and "
@@ -127,7 +125,7 @@ BAGGING = Study(
             _scales,
             setting="ensemble.system_scale",
         ),
-        Axis("method", "bagging, data-parallel", fixed(*METHODS), kind=str),
+        Axis("method", "bagging, data-parallel", fixed(*METHODS), kind=str, choices=lambda: METHODS),
         Axis("link", "name of the link, noted in table and figure; it is not changed", fixed(AS_IS), kind=str),
     ),
     points=_points,

@@ -1,6 +1,6 @@
 """`hybrid` (TF-HPC Fig. 17–19): all processes × threads that fill a node, as ranks of one model or as members."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 from trainmark.report.drawing import Figure, Plot, Reference
@@ -26,10 +26,11 @@ def batch_per_process(batch: int, processes: int, rule: str) -> int:
 
 def _points(request: Request) -> list[Point]:
     processes, modes, interop, batches, rules = (axis.values(request) for axis in HYBRID.axes)
-    _refuse_others("mode", modes, list(MODES), "")
-    _refuse_others("batch-rule", rules, RULES, "")
     cores = request.cores_per_node
-    _refuse_others("processes", processes, divisors(cores), f" so that they share {counted(cores, 'core')} evenly")
+    for value in processes:
+        if value not in divisors(cores):
+            allowed = f"{', '.join(map(str, divisors(cores)))} so that they share {counted(cores, 'core')} evenly"
+            raise ConfigError(f"--processes takes {allowed}, but got {value}.")
     return [
         _point(cores, {"processes": p, "interop": i, "batch": b, **way})
         for b in batches
@@ -38,12 +39,6 @@ def _points(request: Request) -> list[Point]:
         # One process is the same in every mode and by every rule: it runs once.
         for way in ([{}] if p == 1 else [{"mode": m, "batch_rule": r} for m in modes for r in rules])
     ]
-
-
-def _refuse_others(axis: str, values: Iterable[Setting], allowed: Sequence[Setting], why: str) -> None:
-    for value in values:
-        if value not in allowed:
-            raise ConfigError(f"--{axis} takes {', '.join(map(str, allowed))}{why}, but got {value}.")
 
 
 def _point(cores: int, at: Mapping[str, Setting]) -> Point:
@@ -165,7 +160,9 @@ HYBRID = Study(
     documents="TF-HPC Fig. 17–19, Tables 11–12",
     axes=(
         Axis("processes", "processes that share the cores of a node", lambda r: divisors(r.cores_per_node)),
-        Axis("mode", "ranks (of one model) or members (of an ensemble)", fixed(*MODES), kind=str),
+        Axis(
+            "mode", "ranks (of one model) or members (of an ensemble)", fixed(*MODES), kind=str, choices=lambda: MODES
+        ),
         Axis("interop", "inter-op threads", fixed(1), setting="launch.interop_threads"),
         Axis(
             "batch",
@@ -173,7 +170,13 @@ HYBRID = Study(
             lambda r: [128] if r.base.size == "tiny" else [512],
             setting="train.batch_size",
         ),
-        Axis("batch-rule", "scaled (batch / processes) or fixed (batch per process)", fixed("scaled"), kind=str),
+        Axis(
+            "batch-rule",
+            "scaled (batch / processes) or fixed (batch per process)",
+            fixed("scaled"),
+            kind=str,
+            choices=lambda: RULES,
+        ),
     ),
     points=_points,
     analyse=_analyse,

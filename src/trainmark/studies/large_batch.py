@@ -50,8 +50,6 @@ def rule_settings(rule: str, base: RunChoices) -> dict[str, Setting]:
             "train.cycle_epochs": 2 * max(1.0, epochs - warmup) / (2 * DESCENTS - 1),
         },
     }
-    if rule not in known:
-        raise ConfigError(f"--rule has no '{rule}'. Choose from: {', '.join(RULES)}.")
     return known[rule]
 
 
@@ -201,7 +199,7 @@ LARGE_BATCH = Study(
     documents="GUIDE §3.3, §6.2.6–6.3.3",
     axes=(
         Axis("batch", "global batch, in samples per step", _batches, lambda r: _batches(r)[:3:2]),
-        Axis("rule", f"{', '.join(RULES)}", fixed(*RULES), fixed("linear", "lars"), kind=str),
+        Axis("rule", f"{', '.join(RULES)}", fixed(*RULES), fixed("linear", "lars"), kind=str, choices=lambda: RULES),
     ),
     points=_points,
     analyse=_analyse,

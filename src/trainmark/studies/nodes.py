@@ -65,11 +65,6 @@ def _synthetic(request: Request, *, like_real: bool) -> dict[str, Setting]:
 
 
 def _check_data(request: Request, data: tuple[Setting, ...]) -> None:
-    if unknown := [each for each in data if each not in DATA]:
-        raise ConfigError(
-            f"--data takes synthetic and real, but got '{unknown[0]}'. Real data are the workload's own; choose others "
-            "with --set dataset=NAME."
-        )
     if "real" in data and getattr(DATASETS.load(request.base.dataset), "is_synthetic", False):
         raise ConfigError(
             f"--data real needs real data, but the dataset is '{request.base.dataset}'. Choose --data synthetic, or "
@@ -159,7 +154,7 @@ NODES = Study(
     documents="TF-HPC Fig. 20–21, Table 13",
     axes=(
         Axis("nodes", "whole nodes of the member", lambda request: powers_of_two(_largest_group(request).count)),
-        Axis("data", "synthetic, or real: the workload's dataset", fixed(*DATA), kind=str),
+        Axis("data", "synthetic, or real: the workload's dataset", fixed(*DATA), kind=str, choices=lambda: DATA),
         Axis("model", "models", _models, kind=str, setting="model"),
     ),
     points=_points,
