@@ -152,3 +152,11 @@ def test_the_newest_run_of_this_machine_tells_its_speed_rather_one_of_the_same_m
     assert newest_speed(tmp_path, config) == StoredSpeed("1", 150e9, 0.25)
     other = config.model_copy(update={"model": "vgg16"})
     assert newest_speed(tmp_path, other) == StoredSpeed("2", 150e9, None)
+
+
+def test_a_run_of_minutes_takes_at_least_as_long() -> None:
+    # A step of 9 samples × 24.3 GFLOP takes 36.5 s at 6 % of 100 GFLOP/s: the first that ends after ten minutes counts.
+    slow = StoredSpeed("before", ceiling_flops=100e9, share=0.06)
+    for batch in (7, 8, 9):
+        found, _ = estimate(f"{R50} train.minutes=10 train.batch_size={batch} ensemble.members=2", slow)
+        assert found.seconds is not None and found.seconds[0] >= 600 + 4

@@ -107,7 +107,6 @@ def test_the_users_workers_per_member_are_those_of_bagging() -> None:
     ("given", "said"),
     [
         ({"system-scale": (4, 32)}, "--system-scale 32 is more than the 16 workers that 'c' runs at a time"),
-        ({"method": ("ring",)}, "--method takes bagging and data-parallel, but got 'ring'"),
         ({"link": ("as-is", "100 Mbit/s")}, "--link is the name of one link, but got 2: it is noted, not set"),
     ],
 )

@@ -141,14 +141,7 @@ def test_more_nodes_than_the_site_has_are_a_gap_and_a_path_of_real_data_does_not
     assert "no-data" in str(refused["nodes=1 data=real model=resnet-tiny"])
 
 
-@pytest.mark.parametrize(
-    ("data", "dataset", "said"),
-    [
-        (("imagenet",), "shapes", "takes synthetic and real, but got 'imagenet'"),
-        (("real",), "synthetic", "--data real needs real data, but the dataset is 'synthetic'"),
-    ],
-)
-def test_data_that_are_neither_synthetic_nor_real_are_refused(data: tuple[str, ...], dataset: str, said: str) -> None:
-    base = resolve_config([Source("test", {"dataset": dataset})])
-    with pytest.raises(ConfigError, match=said):
-        NODES.points(Request(cluster(), base, {"data": data}))
+def test_real_data_of_a_synthetic_dataset_are_refused() -> None:
+    base = resolve_config([Source("test", {"dataset": "synthetic"})])
+    with pytest.raises(ConfigError, match="--data real needs real data, but the dataset is 'synthetic'"):
+        NODES.points(Request(cluster(), base, {"data": ("real",)}))

@@ -9,7 +9,7 @@ import pytest
 from tests.run_events import as_event
 from tests.unit.test_report_page import written_events
 from tests.unit.test_studies import HERE
-from tests.unit.written_outcomes import outcomes, point
+from tests.unit.written_outcomes import MISSED, outcomes, point
 from trainmark.plan.resolve import resolve_config
 from trainmark.report.plots import quality_over_epochs
 from trainmark.spec.run_folder import RunFolder
@@ -24,8 +24,8 @@ SPEED = "throughput_samples_per_s"
 
 def seed(number: int, quality: float, epochs: float | None, speed: float = 100.0) -> PointOutcomes:
     """A seed that takes 2 s per epoch."""
-    to_target = {} if epochs is None else {EPOCHS: epochs, TIME: 2 * epochs}
-    return point({"seed": number}, [{QUALITY: quality, SPEED: speed} | to_target])
+    to_target = {EPOCHS: MISSED, TIME: MISSED} if epochs is None else {EPOCHS: epochs, TIME: 2 * epochs}
+    return point({"seed": number}, [{QUALITY: quality, SPEED: speed, **to_target}])
 
 
 def written_table() -> Table:
@@ -44,7 +44,8 @@ def test_findings_have_the_variation_of_every_figure_and_how_many_runs_reached_t
     assert found[0] == "2 of 3 runs reached the target 0.8"
     # Quality: deviation 0.1 over mean 0.8; epochs: deviation √2 over mean 5.
     assert any("0.7 to 0.9, median 0.8, coefficient of variation 12.5 % (n = 3)" in each for each in found)
-    assert "epochs to target: 4 epochs to 6 epochs, median 5 epochs, coefficient of variation 28.3 % (n = 2)" in found
+    epochs = "4 epochs to 6 epochs, median 5 epochs, coefficient of variation 28.3 % (n = 2)"
+    assert f"epochs to target of the runs that reached it: {epochs}" in found
     assert any(each.startswith("throughput: ") and each.endswith("spread 20% is above 10%") for each in found)
 
 

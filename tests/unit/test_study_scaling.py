@@ -8,9 +8,13 @@ import pytest
 from tests.unit.written_outcomes import outcomes
 from tests.unit.written_outcomes import result as written
 from trainmark.collect.metrics.flops import implied_quality
+from trainmark.plan.resolve import resolve_config
 from trainmark.report.drawing import Plot
+from trainmark.spec.errors import ConfigError
+from trainmark.spec.site import NodeGroup, Site, Slot
 from trainmark.studies.outcomes import Outcome, Point, PointOutcomes
 from trainmark.studies.scaling import SCALING
+from trainmark.studies.study import Request
 
 
 def ensemble(members: int, flops: Sequence[float], penalty: float, target: float, exponent: float) -> PointOutcomes:
@@ -55,6 +59,25 @@ def test_efficiency_is_speed_per_member_over_that_of_the_smallest_ensemble_withi
     assert (one["penalty"], four["penalty"]) == (0.5, 0.5)
     assert (four["apc_flop"], four["apc_flop_per_node"]) == (1600, 400)
     assert table.findings[0] == "4 members reach 0.950 of ideal scaling in FLOPS"
+
+
+def test_the_base_is_the_smallest_ensemble_in_whatever_order_they_are_given() -> None:
+    table = SCALING.analyse(outcomes(ensemble(4, [36e12], 0.5, 0.75, 5), ensemble(1, [10e12], 0.5, 0.75, 5)))
+    assert [row["efficiency"] for row in table.rows] == [pytest.approx(0.9), 1]
+    assert table.findings[0] == "4 members reach 0.900 of ideal scaling in FLOPS"
+
+
+def test_ensembles_that_would_queue_are_refused_and_none_is_a_default() -> None:
+    site = Site(name="four", groups=(NodeGroup(slots=(Slot(cores=(0, 1, 2, 3)),)),))
+    in_twos = Request(site, resolve_config([]), {"workers": (2,)})
+    assert [point.at["members"] for point in SCALING.points(in_twos)] == [1, 2]
+    too_many = Request(site, resolve_config([]), {"members": (1, 2, 4, 8)})
+    with pytest.raises(ConfigError) as refused:
+        SCALING.points(too_many)
+    assert str(refused.value) == (
+        "--members 8 × --workers 1 is more than the 4 workers that 'four' runs at a time: members would queue. "
+        "Choose at most 4, or another --site."
+    )
 
 
 def test_the_ideal_line_is_the_smallest_scale_times_the_number_of_workers() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from tests.unit.written_outcomes import point
 from trainmark.plan.explain import Source
+from trainmark.report.plots import quality_over_epochs
 from trainmark.report.study_page import study_page
 from trainmark.spec.errors import ConfigError, PlanError
 from trainmark.spec.events import EpochStop, Evaluation, Steps
@@ -20,7 +21,7 @@ from trainmark.studies.outcomes import Outcomes
 from trainmark.studies.preview import expected_seconds, preview_lines
 from trainmark.studies.publish import analyse, conduct_and_publish, fail_unless_whole, published
 from trainmark.studies.record import read_study
-from trainmark.studies.schedules import SCHEDULES, loss_of, quality_of
+from trainmark.studies.schedules import SCHEDULES, loss_of
 
 TWO_CORES = Site(name="two", groups=(NodeGroup(slots=(Slot(cores=(0,)), Slot(cores=(1,)))),))
 # 90 epochs of ten steps with a batch of 32 samples; the rate is 0.1 at this batch.
@@ -127,8 +128,8 @@ def test_loss_is_averaged_over_tenths_of_an_epoch_and_quality_stands_where_it_wa
     epochs, losses = loss_of(events)
     assert epochs == pytest.approx([0.05 + 0.1 * tenth for tenth in range(10)])
     assert losses == [3.0] * 10
-    assert quality_of(events) == ([1.0], [0.5])
-    assert loss_of([]) == ([], []) and quality_of([]) == ([], [])
+    assert quality_over_epochs(events) == ([1.0], [0.5])
+    assert loss_of([]) == ([], []) and quality_over_epochs([]) == ([], [])
 
 
 def test_trained_schedules_have_their_quality_in_the_table_and_gaps_stay_gaps() -> None:

@@ -1,7 +1,6 @@
 """The study `trade-off`: its points, and what follows from Results written out by hand."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import pytest
 
@@ -10,9 +9,10 @@ from trainmark.plan.resolve import resolve_config
 from trainmark.report.drawing import Plot
 from trainmark.spec.site import NodeGroup, Site, Slot
 from trainmark.spec.table import Table
+from trainmark.studies.axes import divisors
 from trainmark.studies.outcomes import Outcome, Outcomes, Point, PointOutcomes
 from trainmark.studies.study import Request, Values
-from trainmark.studies.trade_off import TRADE_OFF, divisors
+from trainmark.studies.trade_off import TRADE_OFF
 
 SPEED, QUALITY = "throughput_samples_per_s", "quality_ensemble"
 Figures = Mapping[str, float]
@@ -31,16 +31,15 @@ def gpu_nodes() -> Site:
     return Site(name="gpus", groups=(NodeGroup(count=3, slots=slots),))
 
 
-def at_scale(scale: int, members: int, *rounds: Figures | str) -> PointOutcomes:
-    """A point whose members all train at a time."""
+def at_scale(scale: int, members: int, *rounds: Figures | str, at_a_time: float | None = None) -> PointOutcomes:
+    """A point whose members train at a time, all of them or as many as is said."""
     runs = []
     for number, each in enumerate(rounds, 1):
         if isinstance(each, str):
             runs.append(Outcome(number, f"r{number}", reason=each))
         else:
-            found = result(each, members=members)
-            plan = replace(found.plan, lanes=members)
-            runs.append(Outcome(number, f"r{number}", found.model_copy(update={"plan": plan})))
+            details: dict[str, dict[str, object]] = {SPEED: {"members_at_a_time": at_a_time or members}}
+            runs.append(Outcome(number, f"r{number}", result(each, details, members)))
     return PointOutcomes(Point(at={"system_scale": scale, "members": members}), tuple(runs))
 
 
@@ -90,6 +89,18 @@ def test_the_speed_of_a_base_model_is_that_of_all_over_the_members_at_a_time() -
     rows = table().rows
     assert [row["samples_per_s_per_member"] for row in rows] == [380, 570 / 2, 760 / 8]
     assert [row["workers"] for row in rows] == [8, 4, 1]
+
+
+def test_members_that_took_turns_are_as_fast_as_they_were_while_they_trained() -> None:
+    # Three members on two slots: 1.5 at a time on average. 300 / 1.5 = 200 each, half the speed of one alone.
+    one, three = at_scale(3, 1, figures(400, 0.7, 1)), at_scale(3, 3, figures(300, 0.8, 2), at_a_time=1.5)
+    found = table(outcomes(one, three))
+    assert [row["samples_per_s_per_member"] for row in found.rows] == [400, 200]
+    assert found.findings == (
+        "best for VFLOPS: M = 3 × P = 1, 2 times that of M = 1 × P = 3 in a single run",
+        "quality of M = 3 × P = 1 against M = 1 × P = 3: +10.00 points",
+        "a base model trains 2 times as fast at M = 1 × P = 3 as at M = 3 × P = 1",
+    )
 
 
 def test_gains_of_quality_are_points_within_rounds() -> None:

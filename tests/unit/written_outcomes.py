@@ -8,7 +8,8 @@ from trainmark.spec.metrics import metric_rows
 from trainmark.spec.result import Metric, Result
 from trainmark.studies.outcomes import Outcome, Outcomes, Point, PointOutcomes
 
-Figures = Mapping[str, float]
+Figures = Mapping[str, float | str]  # a string: why the metric is unavailable
+MISSED = "1 of 1 member did not reach the target 0.8; best 0.7"
 
 
 def result(figures: Figures, details: Mapping[str, dict[str, object]] | None = None, members: int = 1) -> Result:
@@ -16,10 +17,11 @@ def result(figures: Figures, details: Mapping[str, dict[str, object]] | None = N
     rows = metric_rows()
     metrics = {
         name: Metric(
-            value=value,
+            value=None if isinstance(value, str) else value,
             unit=rows[name].unit,
             better=rows[name].better,
-            status="measured",
+            status="unavailable" if isinstance(value, str) else "measured",
+            reason=value if isinstance(value, str) else None,
             detail=(details or {}).get(name),
         )
         for name, value in figures.items()

@@ -9,10 +9,13 @@ from typer.core import TyperGroup
 from typer.main import get_command as click_command
 
 from trainmark.cli import stored_studies
-from trainmark.cli.study_options import axis_argument, axis_option, common_options
+from trainmark.cli.study_options import axis_argument, axis_option, common_options, example_of
 
 if TYPE_CHECKING:
     from trainmark.studies.study import Study
+
+
+MAX_EXAMPLE = 40  # characters of flags that fit into a line of help
 
 
 class StudyGroup(TyperGroup):
@@ -49,13 +52,16 @@ def _command_of(chosen: "Study") -> Any:
         start(chosen, {axis.name: values.pop(axis_argument(axis.name)) for axis in chosen.axes}, values)
 
     _give_options(command, [*map(axis_option, chosen.axes), *common_options()])
-    flags = " ".join(f"--{axis.name} …" for axis in chosen.axes[:2])  # more would not fit into a line
+    flags = [f"--{axis.name} {example}" for axis in chosen.axes if (example := example_of(axis))]
+    shown = flags[:2] if len(" ".join(flags[:2])) < MAX_EXAMPLE else flags[:1]
     command.__doc__ = (
-        f"{chosen.title} ({chosen.documents}).\n\n{chosen.description[0].upper()}{chosen.description[1:]}.\n\n\b\n"
-        f"Examples:\n  trainmark study {chosen.name} --dry-run\n  trainmark study {chosen.name} {flags}".rstrip()
+        f"{chosen.title} ({chosen.documents}).\n\n{chosen.description[0].upper()}{chosen.description[1:]}.\n\n"
+        "A LIST has values and ranges, as 1,2,4-8, or names, separated by commas; --dry-run shows the defaults.\n\n\b\n"
+        f"Examples:\n  trainmark study {chosen.name} --dry-run\n"
+        f"  trainmark study {chosen.name} {' '.join(shown)}".rstrip()
     )
     alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-    alone.command(chosen.name, short_help=f"{chosen.title}.")(command)
+    alone.command(chosen.name, short_help=f"{chosen.description[0].upper()}{chosen.description[1:]}.")(command)
     return click_command(alone)
 
 

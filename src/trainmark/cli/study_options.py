@@ -46,10 +46,19 @@ def common_options() -> list[Parameter]:
 
 def axis_option(axis: "Axis") -> Parameter:
     """Returns an axis as an option."""
-    option = typer.Option(f"--{axis.name}", metavar="LIST", help=f"Axis: {axis.help}.")
+    unnamed = [name for name in axis.choices() if name not in axis.help] if axis.choices else []
+    names = f" Of: {', '.join(axis.choices())}." if axis.choices and unnamed else ""
+    option = typer.Option(f"--{axis.name}", metavar="LIST", help=f"Axis: {axis.help}.{names}")
     return Parameter(
         axis_argument(axis.name), Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[str | None, option]
     )
+
+
+def example_of(axis: "Axis") -> str:
+    """Returns values to type; empty if they depend on the machine or the user's files."""
+    if axis.choices:
+        return ",".join(list(axis.choices())[:2])
+    return {int: "1,2", float: "0.5,1"}.get(axis.kind, "")
 
 
 def axis_argument(axis: str) -> str:

@@ -106,7 +106,7 @@ def _member_seconds(config: RunConfig, plan: Plan, facts: DataFacts, samples_per
     per_epoch = max(1, num_train // batch)
     total = total_steps(train, per_epoch)
     if total is None:
-        total = max(MIN_STEPS_OF_MINUTES, round(60 * (train.minutes or 0.0) * samples_per_s / batch))
+        total = max(MIN_STEPS_OF_MINUTES, math.ceil(60 * (train.minutes or 0.0) * samples_per_s / batch))
     evaluations = math.ceil(total / per_epoch / config.evaluate.every_epochs)
     predicted = (facts.num_eval or 0) * (evaluations + 1)
     if config.evaluate.out_of_bag and config.ensemble.bootstrap != "none" and facts.num_eval:

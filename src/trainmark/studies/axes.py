@@ -62,3 +62,8 @@ def powers_of_two(most: int, least: int = 1) -> list[int]:
 def fixed(*values: Setting) -> Callable[[Request], Sequence[Setting]]:
     """The same values on every machine."""
     return lambda request: values
+
+
+def divisors(number: int) -> list[int]:
+    """Returns all divisors: 6 → 1, 2, 3, 6."""
+    return [each for each in range(1, number + 1) if number % each == 0]

@@ -1,12 +1,11 @@
 """`bagging-or-data-parallel` (AI500 Fig. 9): more members, or one member on more workers, on the same system."""
 
-from trainmark.plan.mapping import default_workers
 from trainmark.report.drawing import Curve, Figure, Plot, Reference
 from trainmark.spec.errors import ConfigError
 from trainmark.spec.table import Table
 from trainmark.studies.axes import fixed, powers_of_two
 from trainmark.studies.outcomes import Outcomes, Point, PointOutcomes, Summary
-from trainmark.studies.scaling import slot_cores
+from trainmark.studies.scaling import most_members, refuse_queueing, slot_cores, workers_of
 from trainmark.studies.study import Axis, Request, Study
 from trainmark.studies.tables import Measure, build_table, curve, figure, metric, number
 
@@ -16,25 +15,14 @@ AS_IS = "as-is"
 MOST_MEMBERS = 8  # AI500: from 8 to 64 GPUs
 
 
-def _workers(request: Request) -> int:
-    """Workers per member of the ensembles (P)."""
-    return request.base.ensemble.workers or default_workers(request.site)
-
-
-def _most(request: Request) -> int:
-    """Workers that train at a time; a single node without accelerators gives each a core."""
-    site = request.site
-    return request.cores_per_node if site.num_nodes == 1 and not site.has_accelerators else site.num_slots
-
-
 def _scales(request: Request) -> list[int]:
-    workers = _workers(request)
-    return powers_of_two(workers * min(MOST_MEMBERS, max(1, _most(request) // workers)), least=workers)
+    workers = workers_of(request)
+    return powers_of_two(workers * min(MOST_MEMBERS, most_members(request, workers)), least=workers)
 
 
 def _points(request: Request) -> list[Point]:
     scales, methods, links = (axis.values(request) for axis in BAGGING.axes)
-    _check(request, [int(scale) for scale in scales], [*map(str, methods)], len(links))
+    _check(request, [int(scale) for scale in scales], len(links))
     cores = slot_cores(request, max(map(int, scales)))
     # Workers of smaller points must not take the cores that larger points give to others.
     threads = {"launch.threads": cores} if cores else {}
@@ -43,7 +31,7 @@ def _points(request: Request) -> list[Point]:
             at={"system_scale": scale, "method": method, "link": links[0]},
             settings={
                 **({"ensemble.members": 1} if method == "data-parallel" else {"ensemble.system_scale": scale}),
-                "ensemble.workers": scale if method == "data-parallel" else _workers(request),
+                "ensemble.workers": scale if method == "data-parallel" else workers_of(request),
                 **threads,
             },
             slot_cores=cores,
@@ -53,15 +41,8 @@ def _points(request: Request) -> list[Point]:
     ]
 
 
-def _check(request: Request, scales: list[int], methods: list[str], num_links: int) -> None:
-    most = _most(request)
-    if max(scales) > most:
-        raise ConfigError(
-            f"--system-scale {max(scales)} is more than the {most} workers that '{request.site.name}' runs at a time: "
-            f"members would queue. Choose at most {most}, or another --site."
-        )
-    if unknown := [each for each in methods if each not in METHODS]:
-        raise ConfigError(f"--method takes {' and '.join(METHODS)}, but got '{unknown[0]}'.")
+def _check(request: Request, scales: list[int], num_links: int) -> None:
+    refuse_queueing(request, f"--system-scale {max(scales)}", max(scales))
     if num_links > 1:
         raise ConfigError(
             f"--link is the name of one link, but got {num_links}: it is noted, not set. Limit the link yourself and "
@@ -144,7 +125,7 @@ BAGGING = Study(
             _scales,
             setting="ensemble.system_scale",
         ),
-        Axis("method", "bagging, data-parallel", fixed(*METHODS), kind=str),
+        Axis("method", "bagging, data-parallel", fixed(*METHODS), kind=str, choices=lambda: METHODS),
         Axis("link", "name of the link, noted in table and figure; it is not changed", fixed(AS_IS), kind=str),
     ),
     points=_points,

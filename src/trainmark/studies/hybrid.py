@@ -1,6 +1,6 @@
 """`hybrid` (TF-HPC Fig. 17–19): all processes × threads that fill a node, as ranks of one model or as members."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 from trainmark.report.drawing import Figure, Plot, Reference
@@ -8,7 +8,7 @@ from trainmark.spec.config import Setting
 from trainmark.spec.errors import ConfigError
 from trainmark.spec.table import Cell, Table
 from trainmark.spec.units import counted
-from trainmark.studies.axes import fixed
+from trainmark.studies.axes import divisors, fixed
 from trainmark.studies.outcomes import Outcomes, Point, PointOutcomes
 from trainmark.studies.study import Axis, Request, Study
 from trainmark.studies.tables import Measure, best_row, build_table, curve, figure, metric, number, ratio
@@ -16,11 +16,6 @@ from trainmark.studies.tables import Measure, best_row, build_table, curve, figu
 SPEED = "throughput_samples_per_s"
 MODES = {"ranks": "ranks of one model", "members": "members of an ensemble"}
 RULES = ("fixed", "scaled")
-
-
-def divisors(cores: int) -> list[int]:
-    """Returns the numbers of processes that fill the cores evenly: 12 → 1, 2, 3, 4, 6, 12."""
-    return [processes for processes in range(1, cores + 1) if cores % processes == 0]
 
 
 def batch_per_process(batch: int, processes: int, rule: str) -> int:
@@ -31,10 +26,11 @@ def batch_per_process(batch: int, processes: int, rule: str) -> int:
 
 def _points(request: Request) -> list[Point]:
     processes, modes, interop, batches, rules = (axis.values(request) for axis in HYBRID.axes)
-    _refuse_others("mode", modes, list(MODES), "")
-    _refuse_others("batch-rule", rules, RULES, "")
     cores = request.cores_per_node
-    _refuse_others("processes", processes, divisors(cores), f" so that they share {counted(cores, 'core')} evenly")
+    for value in processes:
+        if value not in divisors(cores):
+            allowed = f"{', '.join(map(str, divisors(cores)))} so that they share {counted(cores, 'core')} evenly"
+            raise ConfigError(f"--processes takes {allowed}, but got {value}.")
     return [
         _point(cores, {"processes": p, "interop": i, "batch": b, **way})
         for b in batches
@@ -43,12 +39,6 @@ def _points(request: Request) -> list[Point]:
         # One process is the same in every mode and by every rule: it runs once.
         for way in ([{}] if p == 1 else [{"mode": m, "batch_rule": r} for m in modes for r in rules])
     ]
-
-
-def _refuse_others(axis: str, values: Iterable[Setting], allowed: Sequence[Setting], why: str) -> None:
-    for value in values:
-        if value not in allowed:
-            raise ConfigError(f"--{axis} takes {', '.join(map(str, allowed))}{why}, but got {value}.")
 
 
 def _point(cores: int, at: Mapping[str, Setting]) -> Point:
@@ -104,7 +94,7 @@ def _finding(table: Table, mode: str) -> str | None:
     if over is None or low is None or high is None:
         return what
     what += f", {over:.3g} times the best 1 × {_cores(best)}"
-    if best["n"] == 1:
+    if low == high:  # one pair of runs
         return f"{what} in a single run"
     verdict = "faster" if low > 1 else "slower" if high < 1 else "within the noise, cannot tell"
     return f"{what} ({low:.3g}–{high:.3g}: {verdict})"
@@ -170,7 +160,9 @@ HYBRID = Study(
     documents="TF-HPC Fig. 17–19, Tables 11–12",
     axes=(
         Axis("processes", "processes that share the cores of a node", lambda r: divisors(r.cores_per_node)),
-        Axis("mode", "ranks (of one model) or members (of an ensemble)", fixed(*MODES), kind=str),
+        Axis(
+            "mode", "ranks (of one model) or members (of an ensemble)", fixed(*MODES), kind=str, choices=lambda: MODES
+        ),
         Axis("interop", "inter-op threads", fixed(1), setting="launch.interop_threads"),
         Axis(
             "batch",
@@ -178,7 +170,13 @@ HYBRID = Study(
             lambda r: [128] if r.base.size == "tiny" else [512],
             setting="train.batch_size",
         ),
-        Axis("batch-rule", "scaled (batch / processes) or fixed (batch per process)", fixed("scaled"), kind=str),
+        Axis(
+            "batch-rule",
+            "scaled (batch / processes) or fixed (batch per process)",
+            fixed("scaled"),
+            kind=str,
+            choices=lambda: RULES,
+        ),
     ),
     points=_points,
     analyse=_analyse,

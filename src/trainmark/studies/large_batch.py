@@ -10,10 +10,10 @@ from trainmark.spec.config import RunChoices, Setting
 from trainmark.spec.errors import ConfigError
 from trainmark.spec.table import Table
 from trainmark.studies.axes import fixed
-from trainmark.studies.outcomes import Outcomes, Point, PointOutcomes, Summary, summarise
+from trainmark.studies.outcomes import Outcomes, Point, PointOutcomes, Summary
 from trainmark.studies.study import Axis, Request, Study
 from trainmark.studies.tables import Measure, build_table, curves, figure, metric
-from trainmark.studies.target import EPOCHS, median_to_target, runs_at_target, target_quality, to_target
+from trainmark.studies.target import EPOCHS, median_to_target, rate_to_target, runs_at_target, target_quality, to_target
 
 QUALITY, TOP5 = "quality_ensemble", "top5_ensemble"
 RULES = ("linear", "square-root", "lars", "lamb", "collapsed", "cyclic")
@@ -50,8 +50,6 @@ def rule_settings(rule: str, base: RunChoices) -> dict[str, Setting]:
             "train.cycle_epochs": 2 * max(1.0, epochs - warmup) / (2 * DESCENTS - 1),
         },
     }
-    if rule not in known:
-        raise ConfigError(f"--rule has no '{rule}'. Choose from: {', '.join(RULES)}.")
     return known[rule]
 
 
@@ -97,9 +95,7 @@ def quality_change(outcomes: Outcomes) -> Measure:
 
     def of(point: PointOutcomes) -> Summary | None:
         base = next(iter(_of_rule(outcomes, point)), None)
-        of_base = {run.round: run.value(QUALITY) for run in base.runs} if base else {}
-        pairs = [(run.value(QUALITY), of_base.get(run.round)) for run in point.runs]
-        return summarise(value - other for value, other in pairs if value is not None and other is not None)
+        return point.difference(base, QUALITY) if base else None
 
     return Measure("quality_change", "", "change of quality", of)
 
@@ -110,7 +106,7 @@ def fewer_steps(outcomes: Outcomes) -> Measure:
 
     def of(point: PointOutcomes) -> Summary | None:
         base = next((each for each in _of_rule(outcomes, point) if median_to_target(each, EPOCHS)), None)
-        found = base.ratio(point, EPOCHS) if base and median_to_target(point, EPOCHS) else None
+        found = point.ratio(base, rate_to_target) if base and median_to_target(point, EPOCHS) else None
         return found.scaled(int(point.at["batch"]) / int(base.at["batch"])) if base and found else None
 
     return Measure("fewer_steps", "", "fewer steps to target", of)
@@ -140,7 +136,8 @@ def _fall(outcomes: Outcomes, rule: str) -> str | None:
     first, last = (end.summary(QUALITY) for end in ends)
     if not isinstance(change, Summary) or first is None or last is None:
         return None
-    what = f"falls by {-change.value:.3f}" if change.value <= 0 else f"rises by {change.value:.3f}"
+    amount = f"{abs(change.value):.3f}"
+    what = "is unchanged" if amount == "0.000" else f"{'falls' if change.value < 0 else 'rises'} by {amount}"
     batches = f"from batch {ends[0].at['batch']} to {ends[1].at['batch']}"
     return f"{rule}: quality {what} {batches} ({first.value:.3f} to {last.value:.3f})"
 
@@ -202,7 +199,7 @@ LARGE_BATCH = Study(
     documents="GUIDE §3.3, §6.2.6–6.3.3",
     axes=(
         Axis("batch", "global batch, in samples per step", _batches, lambda r: _batches(r)[:3:2]),
-        Axis("rule", f"{', '.join(RULES)}", fixed(*RULES), fixed("linear", "lars"), kind=str),
+        Axis("rule", f"{', '.join(RULES)}", fixed(*RULES), fixed("linear", "lars"), kind=str, choices=lambda: RULES),
     ),
     points=_points,
     analyse=_analyse,

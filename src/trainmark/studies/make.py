@@ -1,6 +1,7 @@
 """Makes a study: resolves the axes, plans every point, and orders the repeats, before anything is written."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,7 +15,7 @@ from trainmark.plan.resolve import merged_values, resolve_config
 from trainmark.plan.slots import with_slots_of
 from trainmark.spec.config import Setting
 from trainmark.spec.config_file import site_text
-from trainmark.spec.errors import ConfigError, PlanError, TrainmarkError
+from trainmark.spec.errors import ConfigError, PlanError, TrainmarkError, UnknownNameError
 from trainmark.spec.files import write_text
 from trainmark.spec.registries import DATASETS
 from trainmark.spec.run_folder import Places
@@ -32,8 +33,9 @@ from trainmark.studies.record import (
     studies_dir,
     write_record,
 )
-from trainmark.studies.study import Request, Study, Values, nested
+from trainmark.studies.study import Request, Study, Values, flat, nested
 
+LENGTHS = {"train.epochs", "train.steps", "train.minutes"}
 MAX_RUNS = 10_000  # a typo in a range would plan for hours
 
 
@@ -52,14 +54,13 @@ def make_study(study: Study, asked: Asked, site: Site, places: Places) -> StudyR
     check_runs_dir(places.runs)
     _refuse_axes_as_settings(study, asked)
     size = str(merged_values(asked.sources).get("size", "tiny"))
-    sources = [
-        Source(f"the study {study.name}", nested(study.overrides(size, is_smallest=asked.is_smallest))),
-        *asked.sources,
-    ]
+    own = _without_length(study.overrides(size, is_smallest=asked.is_smallest), asked)
+    sources = [Source(f"the study {study.name}", nested(own)), *asked.sources]
     for name in asked.axes:
         _ = study.axis(name)
     request = Request(site, resolve_config(sources), asked.axes, asked.is_smallest)
     points = study.points(request)
+    _refuse_ignored_settings(study, request, sources, points)
     repeats = asked.repeats or (1 if asked.is_smallest else study.repeats)
     if len(points) * repeats > MAX_RUNS:
         raise ConfigError(f"{len(points):,} points × {repeats} repeats are more than {MAX_RUNS:,} runs. Choose fewer.")
@@ -95,6 +96,34 @@ def _refuse_axes_as_settings(study: Study, asked: Asked) -> None:
                     f"{axis.setting} is an axis of the study {study.name}. Choose its values with --{axis.name} "
                     f"{value} instead."
                 )
+
+
+def _without_length(own: Mapping[str, Setting], asked: Asked) -> dict[str, Setting]:
+    """Returns the study's own settings; a length of training that the user chooses replaces theirs."""
+    chosen = LENGTHS & flat(merged_values(asked.sources)).keys()
+    return {name: value for name, value in own.items() if not (chosen and name in LENGTHS)}
+
+
+def _refuse_ignored_settings(
+    study: Study, request: Request, sources: Sequence[Source], points: Sequence[Point]
+) -> None:
+    """Raises if --set sets what all points set themselves, to another value, and no point depends on it."""
+    own, *chosen = sources
+    for name, value in flat(merged_values(chosen)).items():
+        if name == "seed":
+            raise ConfigError(f"seed differs from round to round. Choose the first with --seed {value}.")
+        fixed = [point.settings.get(name) for point in points]
+        if None in fixed or all(each == value for each in fixed):
+            continue
+        without = [own, *(Source(each.name, nested(_less(flat(each.values), name))) for each in chosen)]
+        if study.points(replace(request, base=resolve_config(without))) == points:
+            raise ConfigError(
+                f"The study {study.name} sets {name} to {fixed[0]} itself: --set {name}={value} would change nothing."
+            )
+
+
+def _less(values: Mapping[str, Any], name: str) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if key != name}
 
 
 def with_points(record: StudyRecord, points: Sequence[Point], site: Site, places: Places) -> StudyRecord:
@@ -134,6 +163,8 @@ def _planned(record: StudyRecord, point: Point, site: Site, places: Places) -> P
     """Plans the point once; one that cannot run is kept with the reason."""
     try:
         planned = plan_point(record, point, 1, site, places, dry_run=True)
+    except UnknownNameError:  # a typo, not a gap
+        raise
     except TrainmarkError as error:
         return PlannedPoint(point=point, refused=str(error))
     estimate, nodes = planned.estimate, {node for job in planned.plan.first_jobs for node in job.nodes}

@@ -65,11 +65,6 @@ def _synthetic(request: Request, *, like_real: bool) -> dict[str, Setting]:
 
 
 def _check_data(request: Request, data: tuple[Setting, ...]) -> None:
-    if unknown := [each for each in data if each not in DATA]:
-        raise ConfigError(
-            f"--data takes synthetic and real, but got '{unknown[0]}'. Real data are the workload's own; choose others "
-            "with --set dataset=NAME."
-        )
     if "real" in data and getattr(DATASETS.load(request.base.dataset), "is_synthetic", False):
         raise ConfigError(
             f"--data real needs real data, but the dataset is '{request.base.dataset}'. Choose --data synthetic, or "
@@ -104,9 +99,10 @@ def _analyse(outcomes: Outcomes) -> Table:
 def _findings(table: Table) -> list[str]:
     """The worst and the best efficiency on the most nodes that have one."""
     rows = [row for row in table.rows if number(row, "efficiency") is not None]
-    most = max((number(row, "nodes") or 0 for row in rows), default=0)
-    if most <= 1:
+    counts = {number(row, "nodes") or 0 for row in rows}
+    if len(counts) < 2:  # of the fewest nodes it is 1
         return []
+    most = max(counts)
     ranked = sorted((r for r in rows if r["nodes"] == most), key=lambda row: number(row, "efficiency") or 0.0)
     ends = [ranked[0], ranked[-1]] if len(ranked) > 1 else ranked
     told = [f"{number(row, 'efficiency'):.2f} ({row['model']}, {row['data']} data)" for row in ends]
@@ -158,7 +154,7 @@ NODES = Study(
     documents="TF-HPC Fig. 20–21, Table 13",
     axes=(
         Axis("nodes", "whole nodes of the member", lambda request: powers_of_two(_largest_group(request).count)),
-        Axis("data", "synthetic, or real: the workload's dataset", fixed(*DATA), kind=str),
+        Axis("data", "synthetic, or real: the workload's dataset", fixed(*DATA), kind=str, choices=lambda: DATA),
         Axis("model", "models", _models, kind=str, setting="model"),
     ),
     points=_points,

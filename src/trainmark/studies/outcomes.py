@@ -112,6 +112,9 @@ class Outcome:
         return found.reason if found else f"this Result has no {metric}"
 
 
+Quantity = str | Callable[[Outcome], float | None]  # a metric, or a figure computed from a run
+
+
 @dataclass(frozen=True)
 class PointOutcomes:
     """All repeats of one point."""
@@ -133,18 +136,22 @@ class PointOutcomes:
         """Returns median, interval and n of a metric; None if no run has it."""
         return summarise(self.values(metric))
 
-    def ratio(self, base: "PointOutcomes", metric: str) -> Summary | None:
-        """Returns the metric over that of another point, each within one round."""
-        return summarise(value / other for value, other in self._pairs(base, metric) if other)
+    def ratio(self, base: "PointOutcomes", quantity: Quantity) -> Summary | None:
+        """Returns the quantity over that of another point, each within one round."""
+        return summarise(value / other for value, other in self._pairs(base, quantity) if other)
 
-    def difference(self, base: "PointOutcomes", metric: str) -> Summary | None:
-        """Returns the metric minus that of another point, each within one round."""
-        return summarise(value - other for value, other in self._pairs(base, metric))
+    def difference(self, base: "PointOutcomes", quantity: Quantity) -> Summary | None:
+        """Returns the quantity minus that of another point, each within one round."""
+        return summarise(value - other for value, other in self._pairs(base, quantity))
 
-    def _pairs(self, base: "PointOutcomes", metric: str) -> list[tuple[float, float]]:
-        """Returns the metric here and at the base in each round that has both."""
-        of_base = {run.round: run.value(metric) for run in base.runs}
-        pairs = [(run.value(metric), of_base.get(run.round)) for run in self.runs]
+    def _pairs(self, base: "PointOutcomes", quantity: Quantity) -> list[tuple[float, float]]:
+        """Returns the quantity here and at the base in each round that has both."""
+
+        def of(run: Outcome) -> float | None:
+            return run.value(quantity) if isinstance(quantity, str) else quantity(run)
+
+        of_base = {run.round: of(run) for run in base.runs}
+        pairs = [(of(run), of_base.get(run.round)) for run in self.runs]
         return [(value, other) for value, other in pairs if value is not None and other is not None]
 
     def ratio_of(self, metric: str, other: str) -> Summary | None:

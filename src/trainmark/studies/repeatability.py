@@ -20,6 +20,7 @@ from trainmark.studies.target import EPOCHS, runs_at_target, target_quality, to_
 
 QUALITY, TIME, FLOP = "quality_ensemble", "time_to_target_s", "flop_to_target"
 SPEED, TRAINING_TIME = "throughput_samples_per_s", "time_to_train_all_s"
+TO_TARGET = (EPOCHS, TIME, FLOP)
 SUMMARISED = (QUALITY, EPOCHS, TIME, FLOP, TRAINING_TIME, SPEED)
 
 
@@ -73,8 +74,8 @@ def _analyse(outcomes: Outcomes) -> Table:
         **{name: sorted(value for run in runs if (value := run.value(name)) is not None) for name in (EPOCHS, TIME)},
     }
     reached = f"{len(facts[EPOCHS])} of {len(runs)} runs reached the target {target:g}" if target and runs else None
-    findings = [reached, *(_in_words(name, each, outcomes.max_spread) for name, each in found.items() if each)]
-    return build_table(outcomes, measures, findings, facts)
+    told = [_in_words(name, each, len(runs), outcomes.max_spread) for name, each in found.items() if each]
+    return build_table(outcomes, measures, [reached, *told], facts)
 
 
 def evaluations_of(run: Outcome) -> list[tuple[list[float], list[float]]]:
@@ -85,11 +86,12 @@ def evaluations_of(run: Outcome) -> list[tuple[list[float], list[float]]]:
     return [quality_over_epochs(read_events(attempt.rank_events(0))[0]) for attempt in attempts]
 
 
-def _in_words(name: str, found: Variation, max_spread: float) -> str:
+def _in_words(name: str, found: Variation, runs: int, max_spread: float) -> str:
     """`quality, ensemble: 0.78 to 0.82, median 0.8, coefficient of variation 1.31 % (n = 5)`."""
     row = metric_rows()[name]
     least, median, most = (show_value(value, row.unit) for value in found[:3])
-    text = f"{row.label}: {least} to {most}, median {median}"
+    those = " of the runs that reached it" if name in TO_TARGET and found.n < runs else ""
+    text = f"{row.label}{those}: {least} to {most}, median {median}"
     if found.coefficient is not None:
         text += f", coefficient of variation {100 * found.coefficient:.3g} %"
     spread = (found.most - found.least) / abs(found.median) if found.median else 0.0

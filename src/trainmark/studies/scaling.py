@@ -3,11 +3,12 @@
 from trainmark.collect.metrics.flops import implied_quality
 from trainmark.plan.mapping import default_workers
 from trainmark.report.drawing import Figure, Plot, Reference
+from trainmark.spec.errors import ConfigError
 from trainmark.spec.table import Table
 from trainmark.spec.units import counted
 from trainmark.studies.axes import fixed, powers_of_two
 from trainmark.studies.outcomes import Outcomes, Point, PointOutcomes, Summary
-from trainmark.studies.study import Axis, Request, Study
+from trainmark.studies.study import Axis, Request, Study, Values
 from trainmark.studies.tables import Measure, build_table, curves, figure, metric
 
 
@@ -16,6 +17,16 @@ def most_members(request: Request, workers: int = 1) -> int:
     if request.site.num_nodes == 1 and not request.site.has_accelerators:
         return max(1, request.cores_per_node // workers)
     return max(1, request.num_slots // workers)
+
+
+def refuse_queueing(request: Request, asked: str, workers: int) -> None:
+    """Refuses more workers than the site runs at a time: their members would queue, which is no scaling."""
+    most = most_members(request)
+    if workers > most:
+        raise ConfigError(
+            f"{asked} is more than the {counted(most, 'worker')} that '{request.site.name}' runs at a time: members "
+            f"would queue. Choose at most {most}, or another --site."
+        )
 
 
 def slot_cores(request: Request, workers_at_a_time: int) -> int | None:
@@ -37,10 +48,16 @@ def members_on_equal_slots(request: Request, members: int) -> Point:
 
 
 def _points(request: Request) -> list[Point]:
-    members, workers = SCALING.axis("members").values(request), SCALING.axis("workers").values(request)
+    members, workers = SCALING.axis("members").values(request), _workers(request)
+    most = max(map(int, members)), max(map(int, workers))
+    refuse_queueing(request, f"--members {most[0]} × --workers {most[1]}", most[0] * most[1])
     return [
         _point(int(m), int(p), slot_cores(request, max(map(int, members)) * int(p))) for p in workers for m in members
     ]
+
+
+def _workers(request: Request) -> Values:
+    return SCALING.axis("workers").values(request)
 
 
 def _point(members: int, workers: int, cores: int | None) -> Point:
@@ -54,7 +71,8 @@ def efficiency(outcomes: Outcomes, name: str, count: str = "members", same: str 
     """Speed over that of the smallest count, per unit of it, within rounds: 1 is ideal."""
 
     def of(point: PointOutcomes) -> Summary | None:
-        base = outcomes.first(**{same: point.at[same]})
+        measured = [each for each in outcomes.where(**{same: point.at[same]}) if each.results()]
+        base = min(measured, key=lambda each: int(each.at[count]), default=None)
         found = point.ratio(base, name) if base else None
         return found.scaled(int(base.at[count]) / int(point.at[count])) if base and found else None
 
@@ -69,7 +87,6 @@ def penalty(point: PointOutcomes) -> Summary | None:
 def _analyse(outcomes: Outcomes) -> Table:
     measured = [point for point in outcomes.points if point.results()]
     largest = max(measured, key=_scale, default=None)
-    reached = efficiency(outcomes, "flops").of(largest) if largest else None
     measures = [
         metric("flops"),  # first: the spread of a row is that of its first measure
         metric("vflops"),
@@ -82,10 +99,17 @@ def _analyse(outcomes: Outcomes) -> Table:
             "apc_flop_per_node", "FLOP", "APC per node", lambda point: point.detail_summary("apc_flop", "per_node")
         ),
     ]
-    found = None
-    if largest and len(measured) > 1 and isinstance(reached, Summary):
-        found = f"{largest.at['members']} members reach {reached.value:.3f} of ideal scaling in FLOPS"
-    return build_table(outcomes, measures, [found, _quality(largest) if largest else None])
+    findings = [_reached(outcomes, largest), _quality(largest)] if largest else []
+    return build_table(outcomes, measures, findings)
+
+
+def _reached(outcomes: Outcomes, largest: PointOutcomes) -> str | None:
+    """The efficiency of the largest ensemble; of the only one it would be 1."""
+    members = [int(each.at["members"]) for each in outcomes.where(workers=largest.at["workers"]) if each.results()]
+    found = efficiency(outcomes, "flops").of(largest)
+    if max(members) == min(members) or not isinstance(found, Summary):
+        return None
+    return f"{counted(max(members), 'member')} reach {found.value:.3f} of ideal scaling in FLOPS"
 
 
 def _quality(point: PointOutcomes) -> str | None:
@@ -148,7 +172,7 @@ SCALING = Study(
         Axis(
             "members",
             "base models (M)",
-            lambda request: powers_of_two(min(8, most_members(request))),
+            lambda request: powers_of_two(min(8, most_members(request, max(map(int, _workers(request)))))),
             setting="ensemble.members",
         ),
         Axis("workers", "workers per member (P)", fixed(1), setting="ensemble.workers"),

@@ -13,9 +13,10 @@ from trainmark.plan.make import make_plan
 from trainmark.plan.resolve import resolve_config
 from trainmark.report.bars import PALETTE
 from trainmark.report.drawing import Curve, Figure, Plot, Reference
+from trainmark.report.plots import quality_over_epochs
 from trainmark.spec.config import RunChoices, RunConfig, Setting, TrainChoices
 from trainmark.spec.event_files import read_events
-from trainmark.spec.events import EpochStop, Evaluation, Event, Steps
+from trainmark.spec.events import EpochStop, Event, Steps
 from trainmark.spec.layout import global_batch
 from trainmark.spec.length import scheduled_steps
 from trainmark.spec.registries import DATASETS
@@ -99,7 +100,7 @@ COLUMNS: tuple[tuple[str, str, Callable[[Series], float]], ...] = (
 
 def _analyse(outcomes: Outcomes) -> Table:
     if outcomes.site is None:
-        raise ValueError("the learning rate depends on the site, which these outcomes have not")
+        raise ValueError("the learning rate depends on the site, which these outcomes do not have")
     choices = resolve_config([Source("the study schedules", dict(outcomes.base))])
     configs = {str(name): config_of(choices, str(name), outcomes.site) for name in outcomes.axes["schedule"]}
     rates = {name: rates_of(config) for name, config in configs.items()}
@@ -110,7 +111,7 @@ def _analyse(outcomes: Outcomes) -> Table:
     events = {str(point.at["schedule"]): _events(point) for point in outcomes.points}
     facts |= {
         "loss": {name: loss_of(found) for name, found in events.items()},
-        "quality": {name: quality_of(found) for name, found in events.items()},
+        "quality": {name: quality_over_epochs(found) for name, found in events.items()},
     }
     measures = [metric(QUALITY), Measure("last_loss", "", "last loss", lambda point: _last(facts["loss"], point))]
     measures += [
@@ -159,13 +160,6 @@ def loss_of(events: Sequence[Event]) -> Series:
     found = [(at, losses[(bins == at) & np.isfinite(losses)]) for at in np.unique(bins)]
     kept = [((at + 0.5) / BINS_PER_EPOCH, float(values.mean())) for at, values in found if len(values)]
     return [float(at) for at, _ in kept], [value for _, value in kept]
-
-
-def quality_of(events: Sequence[Event]) -> Series:
-    """The quality of each evaluation over the epochs trained."""
-    trained = {each.epoch: each.epochs_done for each in events if isinstance(each, EpochStop)}
-    found = [each for each in events if isinstance(each, Evaluation)]
-    return [trained.get(each.epoch, each.epoch + 1.0) for each in found], [each.quality for each in found]
 
 
 def _last(series: Mapping[str, Series], point: PointOutcomes) -> float | None:

@@ -102,3 +102,14 @@ def nested(overrides: Overrides) -> dict[str, Any]:
             table = table.setdefault(part, {})
         table[last] = value
     return tables
+
+
+def flat(tables: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns nested tables as dotted settings, the inverse of `nested`."""
+    found: dict[str, Any] = {}
+    for name, value in tables.items():
+        if isinstance(value, Mapping):
+            found |= {f"{name}.{key}": each for key, each in flat(value).items()}
+        else:
+            found[name] = value
+    return found

@@ -4,9 +4,10 @@ import math
 
 import numpy as np
 
+from trainmark.collect.metrics.target import DID_NOT_REACH
 from trainmark.spec.metrics import metric_rows
 from trainmark.spec.units import counted
-from trainmark.studies.outcomes import Outcomes, PointOutcomes, Summary, summarise
+from trainmark.studies.outcomes import Outcome, Outcomes, PointOutcomes, Summary, summarise
 from trainmark.studies.tables import Measure
 
 EPOCHS = "epochs_to_target"
@@ -21,15 +22,26 @@ def to_target(name: str) -> Measure:
 def median_to_target(point: PointOutcomes, name: str) -> Summary | None:
     """Returns the median over all runs, with the range of those that reached the target; None if half of them missed.
 
-    Leaving out the runs that missed would make the hardest points look easy.
+    Leaving out the runs that missed would make the hardest points look easy. Those of which it is not known count
+    neither way.
     """
-    values = [run.value(name) for run in point.runs if run.result is not None]
-    found = summarise(values)
-    if found is None or found.n == len(values):
+    found, missed = summarise(point.values(name)), [math.inf for run in point.runs if has_missed(run, name)]
+    if found is None or not missed:
         return found
-    median = float(np.median([math.inf if value is None else value for value in values]))
-    reached = [value for value in values if value is not None]
-    return Summary(median, min(reached), max(reached), found.n, found.spread) if math.isfinite(median) else None
+    reached = [value for value in point.values(name) if value is not None]
+    median = float(np.median([*reached, *missed]))
+    return found._replace(value=median, low=min(reached), high=max(reached)) if math.isfinite(median) else None
+
+
+def has_missed(run: Outcome, name: str = EPOCHS) -> bool:
+    """Whether the run is known to have missed the target; a restarted one may have reached it before."""
+    return run.result is not None and run.value(name) is None and DID_NOT_REACH in (run.why_not(name) or "")
+
+
+def rate_to_target(run: Outcome) -> float | None:
+    """Targets per epoch: 0 for a run that missed it; None if that is not known."""
+    epochs = run.value(EPOCHS)
+    return 1 / epochs if epochs else 0.0 if has_missed(run) else None
 
 
 def runs_at_target() -> Measure:
@@ -42,10 +54,16 @@ def _num_reached(point: PointOutcomes) -> float | None:
 
 
 def _why_missed(point: PointOutcomes) -> str | None:
-    missed = [run.why_not(EPOCHS) for run in point.runs if run.result is not None and run.value(EPOCHS) is None]
-    if not missed:
-        return None
-    return f"target missed by {len(missed)} of {counted(len(point.results()), 'run')}: {missed[0]}"
+    without = [run for run in point.runs if run.result is not None and run.value(EPOCHS) is None]
+    of_all = f"of {counted(len(point.results()), 'run')}"
+    notes = []
+    for verb, runs in (
+        ("missed by", [run for run in without if has_missed(run)]),
+        ("unknown for", [run for run in without if not has_missed(run)]),
+    ):
+        if runs:
+            notes.append(f"target {verb} {len(runs)} {of_all}: {runs[0].why_not(EPOCHS)}")
+    return "; ".join(notes) or None
 
 
 def target_quality(outcomes: Outcomes) -> float | None:

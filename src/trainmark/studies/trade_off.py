@@ -5,17 +5,13 @@ from collections.abc import Sequence
 from trainmark.report.drawing import Figure, Plot, Reference
 from trainmark.spec.config import Setting
 from trainmark.spec.table import Table
-from trainmark.studies.outcomes import Outcomes, Point, PointOutcomes, Summary
+from trainmark.studies.axes import divisors
+from trainmark.studies.outcomes import Outcome, Outcomes, Point, PointOutcomes, Summary, summarise
 from trainmark.studies.scaling import most_members, slot_cores
 from trainmark.studies.study import Axis, Request, Study
 from trainmark.studies.tables import Measure, build_table, curves, figure, metric
 
 SPEED, PER_MEMBER = "throughput_samples_per_s", "samples_per_s_per_member"
-
-
-def divisors(number: int) -> list[int]:
-    """Returns all divisors: 6 → 1, 2, 3, 6."""
-    return [each for each in range(1, number + 1) if number % each == 0]
 
 
 def _members(request: Request) -> Sequence[Setting]:
@@ -41,15 +37,10 @@ def _point(scale: int, members: int, cores: int | None) -> Point:
     return Point(at={"system_scale": scale, "members": members}, settings={**settings, **threads}, slot_cores=cores)
 
 
-def _of_one_member(point: PointOutcomes) -> Summary | None:
-    """Speed of one base model: what AI500 calls training speed."""
-    found = point.summary(SPEED)
-    return found.scaled(1 / _at_a_time(point)) if found else None
-
-
-def _at_a_time(point: PointOutcomes) -> int:
-    """Members that train at a time; at a scale above the site's slots they take turns."""
-    return point.results()[0].plan.lanes
+def speed_of_one_member(run: Outcome) -> float | None:
+    """Speed of one base model, AI500's training speed: that of all over the members that trained at a time."""
+    speed, at_a_time = run.value(SPEED), run.detail(SPEED).get("members_at_a_time")
+    return speed / float(at_a_time) if speed is not None and at_a_time else None
 
 
 def _analyse(outcomes: Outcomes) -> Table:
@@ -59,7 +50,12 @@ def _analyse(outcomes: Outcomes) -> Table:
         return found.scaled(100) if found else None
 
     measures = [
-        Measure(PER_MEMBER, "samples/s", "throughput per member", _of_one_member),
+        Measure(
+            PER_MEMBER,
+            "samples/s",
+            "throughput per member",
+            lambda point: summarise(map(speed_of_one_member, point.runs)),
+        ),
         Measure("workers", "", "workers per member", lambda at: int(at.at["system_scale"]) / int(at.at["members"])),
         metric(SPEED),
         metric("quality_ensemble"),
@@ -110,15 +106,13 @@ def _best_for_vflops(outcomes: Outcomes, scale: Setting) -> str | None:
         return (
             f"cannot tell which is best for VFLOPS: {_name(best)} has {_between(times)} times that of {_name(second)}"
         )
-    return f"best for VFLOPS: {_name(best)}, {_between(times)} times that of {_name(second)}"
+    found_best = f"best for VFLOPS: {_name(best)}, {_between(times)} times that of {_name(second)}"
+    return f"{found_best} in a single run" if times.n == 1 else found_best
 
 
 def _speed_of_fewest(fewest: PointOutcomes, most: PointOutcomes) -> str | None:
-    times = fewest.ratio(most, SPEED)
-    if times is None:
-        return None
-    per_member = times.scaled(_at_a_time(most) / _at_a_time(fewest))
-    return f"a base model trains {_between(per_member)} times as fast at {_name(fewest)} as at {_name(most)}"
+    times = fewest.ratio(most, speed_of_one_member)
+    return times and f"a base model trains {_between(times)} times as fast at {_name(fewest)} as at {_name(most)}"
 
 
 def _name(point: PointOutcomes) -> str:
@@ -183,7 +177,8 @@ TRADE_OFF = Study(
     analyse=_analyse,
     figures=_figures,
     settings={
-        "": {"measure.ceiling": False, "evaluate.out_of_bag": False},
+        # One allocation on Slurm: members that start together train side by side.
+        "": {"measure.ceiling": False, "evaluate.out_of_bag": False, "launch.allocation": "one"},
         "tiny": {"train.epochs": 3},
         "smallest": {"train.epochs": 1},
     },

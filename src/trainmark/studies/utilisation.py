@@ -9,7 +9,7 @@ from trainmark.report.drawing import Figure
 from trainmark.report.node_series import Panel, first_sample_s, panels_of
 from trainmark.report.utilisation import on_one_axis, small_multiples
 from trainmark.spec.table import Table
-from trainmark.spec.units import show_value
+from trainmark.spec.units import counted, show_value
 from trainmark.studies.outcomes import Outcomes, Point, PointOutcomes, summarise
 from trainmark.studies.scaling import members_on_equal_slots, most_members, workers_of
 from trainmark.studies.study import Axis, Request, Study
@@ -100,9 +100,8 @@ def _findings(outcomes: Outcomes) -> list[str]:
     for point in outcomes.points:
         for name, label in (("cpu_utilisation", "CPU"), ("gpu_utilisation", "GPU")):
             if (mean := point.summary(name)) is not None:
-                sentences.append(
-                    f"{label} of {point.at['members']} members busy {show_value(mean.value, 'share')} of training"
-                )
+                members = counted(int(point.at["members"]), "member")
+                sentences.append(f"{label} utilisation with {members}: {show_value(mean.value, 'share')} on average")
     return sentences
 
 

@@ -14,6 +14,8 @@ from trainmark.spec.layout import global_batch
 from trainmark.spec.metrics import Figure, MetricRow
 from trainmark.spec.units import counted
 
+DID_NOT_REACH = "did not reach the target"  # in the reason: it is known that the target was missed
+
 
 class Reached(NamedTuple):
     """The first evaluation of a member that reached the target."""
@@ -46,7 +48,7 @@ def _of_all_members(measured: Measured) -> list[Reached] | str:
         qualities = [each.quality for member in below for each in member.all_of(Evaluation)]
         best = f"; best {max(qualities):.4g}" if qualities else ""
         of_all = f"{len(below)} of {counted(len(measured.finished), 'member')}"
-        return f"{of_all} did not reach the target {target:g}{best}"
+        return f"{of_all} {DID_NOT_REACH} {target:g}{best}"
     return [each for each in found.values() if each is not None]
 
 
