@@ -100,6 +100,10 @@ class StudyFolder:
         """The report."""
         return self.path / "report.html"
 
+    def failure(self, run_id: str) -> Path:
+        """Why a run ended without a Result when it was last tried."""
+        return self.path / "failures" / f"{run_id}.txt"
+
     def figure(self, name: str, suffix: str) -> Path:
         """A figure as SVG or PDF."""
         return self.path / f"{re.sub(r'[^A-Za-z0-9-]+', '-', name)}.{suffix}"
