@@ -27,7 +27,7 @@ from trainmark.spec.run_folder import Places, RunFolder
 from trainmark.store.new_run import StudyMark
 from trainmark.studies.conduct import Ended, Watching, conduct, launcher_of, outcomes_of
 from trainmark.studies.make import Asked, make_study, write_study
-from trainmark.studies.publish import conduct_and_publish, fail_unless_whole
+from trainmark.studies.publish import analyse, conduct_and_publish, fail_unless_whole
 from trainmark.studies.record import StudyFolder, read_study, write_record
 
 TOO_FEW = PlanError("Batch 200 is more than the 187 samples of member 0")
@@ -193,6 +193,14 @@ def test_a_stopped_study_says_whether_its_jobs_go_on(
     with pytest.raises(InterruptedRunError) as caught:
         conducted(folder)
     assert str(caught.value) == said.format(folder.path)
+
+
+def test_the_page_counts_the_points_that_run(tmp_path: Path) -> None:
+    asked = Asked(axes={"threads": (1,), "batch": (8, 100_000)}, repeats=3)
+    record = make_study(STUDIES.load("threads"), asked, HERE, Places.of(tmp_path))
+    folder = write_study(record, HERE, tmp_path)
+    facts = dict(analyse(folder, record, outcomes_of(folder, record)).facts)
+    assert facts["runs"] == f"3: 1 of 2 points × 3, in {tmp_path.name}"
 
 
 class Lines:
