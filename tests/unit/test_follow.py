@@ -14,7 +14,7 @@ from trainmark.launch.processes import ProcessCommand, ProcessLauncher
 from trainmark.machine.claims import claimed, has_live_claim
 from trainmark.machine.stop import stoppable
 from trainmark.spec.config import RunConfig
-from trainmark.spec.errors import InterruptedRunError, RunFailedError, StorageError
+from trainmark.spec.errors import InterruptedRunError, RunFailedError, SchedulerError, StorageError
 from trainmark.spec.job_record import JobRecord
 from trainmark.spec.plan import Job, Plan, Rank
 from trainmark.spec.result import Result
@@ -172,6 +172,24 @@ def test_errors_of_several_runs_are_counted() -> None:
     raise_first([])
     with pytest.raises(RunFailedError, match=r"^2 runs could not be followed to the end; the first: No space$"):
         raise_first([StorageError("No space"), OSError("other")])
+
+
+@pytest.mark.parametrize(
+    ("errors", "kind", "cause"),
+    [
+        ([SchedulerError("a"), SchedulerError("b")], SchedulerError, 0),
+        ([StorageError("a"), StorageError("b")], StorageError, 0),
+        ([OSError("a"), OSError("b")], RunFailedError, 0),
+        ([SchedulerError("a"), RunFailedError("b")], RunFailedError, 0),
+        ([RunFailedError("a"), OSError("b"), StorageError("c"), SchedulerError("d")], RunFailedError, 2),
+    ],
+)
+def test_several_errors_keep_the_type_that_they_share_and_the_first_that_concerns_all_runs(
+    errors: list[Exception], kind: type[Exception], cause: int
+) -> None:
+    with pytest.raises(kind, match=f"; the first: {errors[cause]}$") as caught:
+        raise_first(errors)
+    assert type(caught.value) is kind and caught.value.__cause__ is errors[cause]
 
 
 def test_a_folder_that_is_too_full_to_be_claimed_is_left_as_it_is(

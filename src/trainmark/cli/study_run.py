@@ -20,9 +20,9 @@ from trainmark.studies.make import Asked, make_study, write_study
 from trainmark.studies.outcomes import Outcomes
 from trainmark.studies.preview import preview_lines, preview_record
 from trainmark.studies.publish import conduct_and_publish, fail_unless_whole, published
-from trainmark.studies.record import StudyFolder, StudyRecord, read_study
+from trainmark.studies.record import ALL, StudyFolder, StudyRecord, read_study
 from trainmark.studies.study import Study
-from trainmark.studies.whole import ALL, make_all, parts_of, publish_all
+from trainmark.studies.whole import make_all, parts_of, publish_all
 
 
 def start(study: Study | None, axes: Mapping[str, str | None], options: Mapping[str, Any]) -> None:
@@ -47,8 +47,7 @@ def _preview(records: list[StudyRecord], *, as_json: bool) -> None:
         previews = [preview_record(record) for record in records]
         print_json(previews[0] if len(previews) == 1 else previews)
         return
-    for record in records:
-        print("\n".join(preview_lines(record)))
+    print("\n".join(line for record in records for line in preview_lines(record)))
 
 
 def carry_on(folder: StudyFolder, *, as_json: bool) -> None:
@@ -63,30 +62,31 @@ def carry_on(folder: StudyFolder, *, as_json: bool) -> None:
 
 
 def _carry_on_all(folder: StudyFolder, record: StudyRecord, *, as_json: bool) -> None:
-    console = progress_console()
-    for name, found in record.parts.items():
-        if found.startswith("cannot run"):
-            console.print(f"{name} {found}", soft_wrap=True, markup=False, highlight=False)
+    _say(preview_lines(record))
     outcomes = []
     for part in parts_of(folder):
         try:
             outcomes.append(_conduct(part, read_study(part))[0])
         except InterruptedRunError as error:
             raise InterruptedRunError(str(error).replace(str(part.path), str(folder.path))) from None
-        page = publish_all(folder)  # after each study: a stopped one leaves the page of those before
+        publish_all(folder)  # after each study: a stopped one leaves the page of those before
     if as_json:
         print_json({"study": folder.study_id, "path": str(folder.path), "parts": record.parts})
     else:
-        print(page)
+        print(folder.page)
     fail_unless_whole(folder, outcomes)
 
 
 def _conduct(folder: StudyFolder, record: StudyRecord) -> tuple[Outcomes, Table]:
     """Runs what is missing and publishes it, also if it is stopped."""
+    _say([f"study {record.study_id} in {folder.path}", preview_lines(record)[0]])
+    return conduct_and_publish(folder, watching(StudyProgress(progress_console())))
+
+
+def _say(lines: list[str]) -> None:
     console = progress_console()
-    for line in (f"study {record.study_id} in {folder.path}", preview_lines(record)[0]):
+    for line in lines:
         console.print(line, soft_wrap=True, markup=False, highlight=False)
-    return conduct_and_publish(folder, watching(StudyProgress(console)))
 
 
 def show_table(folder: StudyFolder, table: Table, *, as_json: bool) -> None:

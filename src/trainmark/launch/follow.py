@@ -8,7 +8,7 @@ from trainmark.launch.launcher import Launcher
 from trainmark.machine.claims import claimed
 from trainmark.machine.stop import pause, raise_if_stopped, stoppable
 from trainmark.machine.storage import is_disk_full, keep_reserve, no_space
-from trainmark.spec.errors import RunFailedError, SchedulerError, TrainmarkError
+from trainmark.spec.errors import RunFailedError, SchedulerError, StorageError, TrainmarkError
 from trainmark.spec.job_record import JobRecord, write_jobs
 from trainmark.spec.result import Result
 from trainmark.spec.run_folder import RunFolder
@@ -191,11 +191,17 @@ def _poll(launcher: Launcher, runs: Sequence[RunJobs]) -> None:
 
 
 def raise_first(errors: Sequence[Exception]) -> None:
-    """Raises a single run's error as it is; of several the first, with their number."""
+    """Raises a single run's error as it is; of several their number from the first, as its type if all share it.
+
+    Storage and scheduler come before errors of single runs: they concern all runs.
+    """
     if len(errors) == 1:
         raise errors[0]
     if errors:
-        raise RunFailedError(f"{len(errors)} runs could not be followed to the end; the first: {errors[0]}")
+        first = min(errors, key=lambda error: not isinstance(error, StorageError | SchedulerError))
+        is_shared = isinstance(first, TrainmarkError) and {type(error) for error in errors} == {type(first)}
+        kind = type(first) if is_shared else RunFailedError
+        raise kind(f"{len(errors)} runs could not be followed to the end; the first: {first}") from first
 
 
 def stop_message(folders: Sequence[RunFolder], launcher: Launcher) -> str:

@@ -1,11 +1,13 @@
 """Conducts a study: runs what is missing, point by point and round by round, and reads the outcomes."""
 
+import re
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from trainmark import pipeline
 from trainmark.data.folders import Progress
@@ -15,6 +17,7 @@ from trainmark.machine.stop import raise_if_stopped, stoppable
 from trainmark.machine.storage import is_disk_full
 from trainmark.plan.resolve import read_site_file
 from trainmark.spec.errors import InterruptedRunError, SchedulerError, StorageError, TrainmarkError
+from trainmark.spec.files import write_text
 from trainmark.spec.registries import LAUNCHERS, STUDIES
 from trainmark.spec.result import Result
 from trainmark.spec.run_folder import Places, RunFolder
@@ -27,6 +30,15 @@ from trainmark.studies.record import PlannedStudyRun, StudyFolder, StudyRecord, 
 from trainmark.studies.study import Study
 
 
+class Ended(NamedTuple):
+    """A run that ended, what it gave, the seconds since it started, and which runs are left."""
+
+    run: PlannedStudyRun
+    outcome: Outcome
+    seconds: float
+    left: Sequence[PlannedStudyRun]
+
+
 @dataclass(frozen=True)
 class Watching:
     """How progress is shown: of the runs, of data, and of the study as runs start and end."""
@@ -36,7 +48,7 @@ class Watching:
     making: Callable[[], Progress]
     preparing: Callable[[], Progress]
     started: Callable[[StudyRecord, PlannedStudyRun], None] = lambda record, run: None
-    ended: Callable[[StudyRecord, PlannedStudyRun, Outcome, float], None] = lambda record, run, outcome, seconds: None
+    ended: Callable[[StudyRecord, Ended], None] = lambda record, ended: None
 
 
 @dataclass
@@ -48,6 +60,7 @@ class _Conduct:
     site: Site
     watching: Watching
     tried: set[str] = field(default_factory=set)  # each run is tried once per process
+    left: list[PlannedStudyRun] = field(default_factory=list)  # to be run and not ended
 
     @property
     def places(self) -> Places:
@@ -59,13 +72,9 @@ class _Conduct:
         runs = [run for run in self.record.runs if run.run_id not in self.tried]
         missing = [run for run in runs if not _is_answered(outcome_of(self.folder, run))]
         self.tried.update(run.run_id for run in missing)
-        for batch in [[run] for run in missing] if self._one_at_a_time() else [missing]:
+        self.left = list(missing)
+        for batch in [[run] for run in missing] if launcher_of(self.record).one_run_at_a_time else [missing]:
             self._run(batch)
-
-    def _one_at_a_time(self) -> bool:
-        name = self.record.base.get("launch", {}).get("launcher", "local")
-        launcher: Launcher = LAUNCHERS.load(name)()
-        return launcher.one_run_at_a_time
 
     def _run(self, batch: Sequence[PlannedStudyRun]) -> None:
         """Runs a batch to its end; an error of one run is its outcome, one of the machine ends the study."""
@@ -73,13 +82,15 @@ class _Conduct:
         for run in batch:
             raise_if_stopped()
             self.watching.started(self.record, run)
+            self.folder.failure(run.run_id).unlink(missing_ok=True)
             with self._as_outcome([run]):
                 ready[self._prepare(run).run_id] = run
         if not ready:
             return
-        with self._as_outcome(list(ready.values())), self.watching.runs() as watch:
+        with self._as_outcome(ready.values()), self.watching.runs() as watch:
             for result in pipeline.follow([self.folder.run(run_id) for run_id in ready], watch):
-                self._tell(ready.pop(result.run_id), time.monotonic() - began)
+                run = ready.pop(result.run_id)
+                self._tell(run, outcome_of(self.folder, run), time.monotonic() - began)
 
     def _prepare(self, run: PlannedStudyRun) -> RunFolder:
         """Returns the run's folder, written or opened again."""
@@ -93,23 +104,33 @@ class _Conduct:
         mark = StudyMark(run.run_id, self.record.study_id, point.label, run.round)
         return pipeline.prepare(planned, self.watching.making(), self.watching.preparing(), mark)
 
-    def _tell(self, run: PlannedStudyRun, seconds: float) -> None:
-        self.watching.ended(self.record, run, outcome_of(self.folder, run), seconds)
+    def _tell(self, run: PlannedStudyRun, outcome: Outcome, seconds: float) -> None:
+        self.left.remove(run)
+        self.watching.ended(self.record, Ended(run, outcome, seconds, tuple(self.left)))
 
     @contextmanager
-    def _as_outcome(self, runs: Sequence[PlannedStudyRun]) -> Iterator[None]:
-        """Turns an error of runs into their outcome; full disks and lost schedulers end the study."""
+    def _as_outcome(self, runs: Iterable[PlannedStudyRun]) -> Iterator[None]:
+        """Turns an error into the outcome of the runs that have none yet; one of the machine ends the study."""
         try:
             yield
-        except (StorageError, SchedulerError):
-            raise
         except TrainmarkError as error:
-            if is_disk_full(error):
+            if _is_of_machine(error):
                 raise
             for run in runs:
-                if outcome_of(self.folder, run).result is None:
-                    outcome = Outcome(run.round, run.run_id, reason=str(error))
-                    self.watching.ended(self.record, run, outcome, 0.0)
+                write_text(self.folder.failure(run.run_id), str(error))
+                self._tell(run, Outcome(run.round, run.run_id, reason=str(error)), 0.0)
+
+
+def _is_of_machine(error: TrainmarkError) -> bool:
+    """Whether an error, or the one of many runs that it tells, is a full disk or a lost scheduler."""
+    of_machine = StorageError | SchedulerError
+    return isinstance(error, of_machine) or isinstance(error.__cause__, of_machine) or is_disk_full(error)
+
+
+def launcher_of(record: StudyRecord) -> Launcher:
+    """Returns the launcher of a study's runs."""
+    launcher: Launcher = LAUNCHERS.load(record.base.get("launch", {}).get("launcher", "local"))()
+    return launcher
 
 
 def conduct(folder: StudyFolder, watching: Watching) -> Outcomes:
@@ -118,10 +139,13 @@ def conduct(folder: StudyFolder, watching: Watching) -> Outcomes:
         with stoppable(""), claimed(folder.as_claimable()):
             return _conduct(folder, watching)
     except InterruptedRunError as error:
-        stopped = str(error).split(".")[0].split(";")[0]
-        raise InterruptedRunError(
-            f"{stopped}. Finished runs are kept; continue with: trainmark study resume {folder.path}"
-        ) from None
+        stopped = re.split("[.;]", str(error))[0]  # what follows is about single runs
+        advice = (
+            "; submitted jobs continue. Collect them with"
+            if launcher_of(read_study(folder)).outlives_us
+            else ". Finished runs are kept; continue with"
+        )
+        raise InterruptedRunError(f"{stopped}{advice}: trainmark study resume {folder.path}") from None
 
 
 def _conduct(folder: StudyFolder, watching: Watching) -> Outcomes:
@@ -157,10 +181,18 @@ def outcome_of(folder: StudyFolder, run: PlannedStudyRun) -> Outcome:
     except TrainmarkError as error:
         return Outcome(run.round, run.run_id, reason=str(error), folder=run_folder)
     if result is None:
-        return Outcome(run.round, run.run_id, reason="not run yet", folder=run_folder)
+        return Outcome(run.round, run.run_id, reason=_failure_before(folder, run) or "not run yet", folder=run_folder)
     if result.state == "complete":
         return Outcome(run.round, run.run_id, result, folder=run_folder)
     return Outcome(run.round, run.run_id, reason=_failure_of(result), folder=run_folder)
+
+
+def _failure_before(folder: StudyFolder, run: PlannedStudyRun) -> str | None:
+    """Returns why a run had no Result when it was last tried; None if nothing is known."""
+    try:
+        return folder.failure(run.run_id).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
 
 
 def _failure_of(result: Result) -> str:

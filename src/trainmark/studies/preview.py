@@ -10,19 +10,24 @@ from trainmark.studies.record import StudyRecord
 def preview_lines(record: StudyRecord) -> list[str]:
     """Returns a summary line, then one line per point; the first says how long it will take."""
     if record.parts:
-        return [f"{name}: {found}" for name, found in record.parts.items() if found.startswith("cannot run")]
+        return [f"{name}: {why}" for name, why in record.refused_parts().items()]
     if not record.points:
         return [f"{record.study}: {NO_RUNS}"]
     refused = [planned for planned in record.points if planned.refused]
-    counts = f"{counted(len(record.points), 'point')} × {counted(record.repeats, 'repeat')} = "
-    counts += counted(len(record.runs), "run")
-    if refused:
-        counts += f" ({counted(len(refused), 'point')} cannot run)"
+    runs, product = counted(len(record.runs), "run"), f"{points_text(record)} × {counted(record.repeats, 'repeat')}"
+    counts = f"{runs}: {product} ({counted(len(refused), 'point')} cannot run)" if refused else f"{product} = {runs}"
     lines = [f"{record.study}: {counts}; {expected_text(record)}"]
     for planned in record.points:
         seconds = "" if planned.seconds is None else f": {_range_text(planned.seconds)} per run"
         lines.append(f"  {planned.point.label}{f': cannot run: {planned.refused}' if planned.refused else seconds}")
     return lines
+
+
+def points_text(record: StudyRecord) -> str:
+    """`2 points`; `1 of 2 points` if the other cannot run."""
+    can_run = sum(planned.refused is None for planned in record.points)
+    text = counted(len(record.points), "point")
+    return text if can_run == len(record.points) else f"{can_run} of {text}"
 
 
 def expected_text(record: StudyRecord) -> str:

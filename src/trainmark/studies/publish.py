@@ -14,6 +14,7 @@ from trainmark.spec.registries import STUDIES
 from trainmark.spec.table import Table
 from trainmark.studies.conduct import Watching, conduct, outcomes_of
 from trainmark.studies.outcomes import Outcomes
+from trainmark.studies.preview import points_text
 from trainmark.studies.record import StudyFolder, StudyRecord, read_study
 from trainmark.studies.study import Study
 
@@ -89,7 +90,7 @@ def _section(
 def _runs_text(folder: StudyFolder, record: StudyRecord) -> str:
     if not record.points:
         return "none: computed from the settings"
-    return f"{len(record.runs)}: {len(record.points)} points × {record.repeats}, in {folder.runs_dir.name}"
+    return f"{len(record.runs)}: {points_text(record)} × {record.repeats}, in {folder.runs_dir.name}"
 
 
 def published(folder: StudyFolder) -> list[Path]:

@@ -17,6 +17,9 @@ from trainmark.spec.run_folder import RunFolder, matches_id
 from trainmark.spec.validation_errors import describe_error
 from trainmark.studies.outcomes import Point
 
+ALL = "all"  # the study of studies
+CANNOT_RUN = "cannot run: "
+
 
 class PlannedPoint(Section):
     """A point, why it cannot run if so, and the expected seconds and nodes of one run."""
@@ -57,6 +60,14 @@ class StudyRecord(Section):
     def runs_of(self, point: int) -> list[PlannedStudyRun]:
         """Returns the repeats of a point, by round."""
         return sorted((run for run in self.runs if run.point == point), key=lambda run: run.round)
+
+    def refused_parts(self) -> dict[str, str]:
+        """Returns why studies in `all` cannot run, by name."""
+        return {name: found for name, found in self.parts.items() if found.startswith(CANNOT_RUN)}
+
+    def part_ids(self) -> list[str]:
+        """Returns the ids of the studies in `all` that can run."""
+        return [found for found in self.parts.values() if not found.startswith(CANNOT_RUN)]
 
 
 @dataclass(frozen=True)
@@ -99,6 +110,10 @@ class StudyFolder:
     def page(self) -> Path:
         """The report."""
         return self.path / "report.html"
+
+    def failure(self, run_id: str) -> Path:
+        """Why a run ended without a Result when it was last tried."""
+        return self.path / "failures" / f"{run_id}.txt"
 
     def figure(self, name: str, suffix: str) -> Path:
         """A figure as SVG or PDF."""
@@ -150,10 +165,16 @@ def read_study(folder: StudyFolder) -> StudyRecord:
 def all_studies(runs_dir: Path) -> list[StudyFolder]:
     """Returns all studies of a runs folder, oldest first."""
     try:
-        paths: Sequence[Path] = sorted(studies_dir(runs_dir).iterdir())
+        paths: Sequence[Path] = sorted(studies_dir(runs_dir).iterdir(), key=_age)
     except OSError:
         return []
     return [StudyFolder(path.resolve()) for path in paths if (path / "study.json").exists()]
+
+
+def _age(path: Path) -> tuple[str, bool, str]:
+    """Orders folders by the time in their id; of one second `all` is the last, as it is made after its parts."""
+    time, name = path.name[:15], path.name[16:]
+    return time, name.rpartition("-")[0] == ALL, path.name
 
 
 def find_study(name: str, runs_dir: Path) -> StudyFolder:

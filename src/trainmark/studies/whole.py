@@ -6,7 +6,7 @@ from pathlib import Path
 
 from trainmark.machine.software import code_version
 from trainmark.report.study_page import StudySection, study_page
-from trainmark.spec.errors import TrainmarkError
+from trainmark.spec.errors import PlanError, TrainmarkError
 from trainmark.spec.files import write_text
 from trainmark.spec.registries import STUDIES
 from trainmark.spec.run_folder import Places
@@ -14,22 +14,34 @@ from trainmark.spec.site import Site
 from trainmark.studies.conduct import outcomes_of
 from trainmark.studies.make import Asked, make_study
 from trainmark.studies.publish import analyse, publish, published
-from trainmark.studies.record import StudyFolder, StudyRecord, new_study_id, read_study, studies_dir
-
-ALL = "all"
+from trainmark.studies.record import (
+    ALL,
+    CANNOT_RUN,
+    StudyFolder,
+    StudyRecord,
+    new_study_id,
+    read_study,
+    studies_dir,
+)
 
 
 def make_all(asked: Asked, site: Site, places: Places) -> list[StudyRecord]:
-    """Returns the records of all studies that can run here, then that of `all`, which says why others cannot."""
+    """Returns the records of all studies that can run here, then that of `all`, which says why others cannot.
+
+    Raises if none can run. Writes nothing.
+    """
     parts, found = list[StudyRecord](), dict[str, str]()
     for name in STUDIES.in_listed_order():
         try:
             record = make_study(STUDIES.load(name), asked, site, places)
         except TrainmarkError as error:
-            found[name] = f"cannot run: {error}"
+            found[name] = f"{CANNOT_RUN}{error}"
         else:
             parts.append(record)
             found[name] = record.study_id
+    if not parts:
+        first, why = next(iter(found.items()))
+        raise PlanError(f"No study can run. The first, {first}: {why.removeprefix(CANNOT_RUN)}")
     now = datetime.now(UTC)
     whole = StudyRecord(
         study_id=new_study_id(ALL, now),
@@ -52,7 +64,7 @@ def parts_of(folder: StudyFolder) -> Iterator[StudyFolder]:
     record = read_study(folder)
     if record.study != ALL:
         yield folder
-    for study_id in record.parts.values():
+    for study_id in record.part_ids():
         path = studies_dir(folder.runs_dir) / study_id
         if path.is_dir():
             yield StudyFolder(path.resolve())
