@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -19,10 +20,15 @@ from tests.two_cores import on_two_cores
 from tests.waiting import TIMEOUT_S
 from tests.warm import WarmProcess
 from trainmark.machine.instructions import avoid_broken_amx, separate_inductor_caches
+from trainmark.machine.stop import SIGNALS
 
 # Two test files run concurrently, on as few as two cores: oversubscribed threads would spin.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # for tests with several threads
+
+# Under nohup, or in the background of a script, some signals are ignored, and by the programs that tests start, too.
+for ignored in (each for each in SIGNALS if signal.getsignal(each) is signal.SIG_IGN):
+    signal.signal(ignored, signal.default_int_handler if ignored == signal.SIGINT else signal.SIG_DFL)
 
 avoid_broken_amx()  # as ranks do
 separate_inductor_caches()

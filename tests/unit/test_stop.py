@@ -13,15 +13,6 @@ from trainmark.machine.stop import SIGNALS, pause, raise_if_stopped, stoppable
 from trainmark.spec.errors import InterruptedRunError
 
 
-@pytest.fixture(autouse=True)
-def _handlers_of_a_new_process() -> Iterator[None]:
-    """Under nohup, or in the background of a script, the tests themselves ignore some signals."""
-    before = {each: signal.signal(each, signal.SIG_DFL) for each in SIGNALS}
-    yield
-    for each, handler in before.items():
-        signal.signal(each, handler)
-
-
 @contextmanager
 def stopped(by: signal.Signals) -> Iterator[None]:
     before = [signal.getsignal(each) for each in SIGNALS]

@@ -211,7 +211,7 @@ def test_the_preview_says_points_runs_time_and_node_hours(tmp_path: Path) -> Non
     assert lines[0] == (
         "probe: 3 runs: 1 of 2 points × 3 repeats (1 point cannot run); 30 min 00 s to 1 h 00 min, 2 to 4 node-hours"
     )
-    assert lines[1] == "  batch=8: 10 min 00 s to 20 min 00 s per run"
+    assert lines[1] == "  batch=8: 4 nodes, 10 min 00 s to 20 min 00 s per run"
     assert lines[2].startswith("  batch=100000: cannot run: ")
     assert preview_lines(made(tmp_path))[0].startswith("probe: 2 points × 3 repeats = 6 runs; ")
 

@@ -18,8 +18,10 @@ def preview_lines(record: StudyRecord) -> list[str]:
     counts = f"{runs}: {product} ({counted(len(refused), 'point')} cannot run)" if refused else f"{product} = {runs}"
     lines = [f"{record.study}: {counts}; {expected_text(record)}"]
     for planned in record.points:
-        seconds = "" if planned.seconds is None else f": {_range_text(planned.seconds)} per run"
-        lines.append(f"  {planned.point.label}{f': cannot run: {planned.refused}' if planned.refused else seconds}")
+        nodes = [counted(planned.nodes, "node")] if planned.nodes > 1 else []
+        seconds = [f"{_range_text(planned.seconds)} per run"] if planned.seconds else []
+        what = [f"cannot run: {planned.refused}"] if planned.refused else [", ".join([*nodes, *seconds])]
+        lines.append(": ".join([f"  {planned.point.label}", *filter(None, what)]))
     return lines
 
 
@@ -34,7 +36,8 @@ def expected_text(record: StudyRecord) -> str:
     """`about 3 to 9 min, 0.1 node-hours`; the first points refine it."""
     expected = expected_seconds(record)
     if expected is None:
-        return "how long they take is known after the first point"
+        most = max(record.points[run.point].nodes for run in record.runs)
+        return f"on up to {counted(most, 'node')}; how long they take is known after the first run"
     low, high = expected
     hours = [
         sum(record.points[run.point].nodes * _end(record, run.point, end) for run in record.runs) / 3600

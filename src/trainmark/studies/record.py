@@ -18,6 +18,7 @@ from trainmark.spec.validation_errors import describe_error
 from trainmark.studies.outcomes import Point
 
 ALL = "all"  # the study of studies
+NAMED = 5  # studies in a message
 CANNOT_RUN = "cannot run: "
 
 
@@ -158,7 +159,7 @@ def read_study(folder: StudyFolder) -> StudyRecord:
     except (OSError, ValueError) as error:
         reason = one_line(error)
     raise RunNotFoundError(
-        f"{folder.record} cannot be read: {reason}. Its runs are stored beside it and can be shown one by one."
+        f"{folder.record} cannot be read: {reason}. Its runs are stored beside it: trainmark results lists them."
     ) from None
 
 
@@ -195,7 +196,8 @@ def find_study(name: str, runs_dir: Path) -> StudyFolder:
     if len(matches) == 1:
         return matches[0]
     if not matches:
-        raise RunNotFoundError(f"No study is called '{name}'. The newest is {studies[-1].study_id}.")
+        newest = ", ".join(each.study_id for each in reversed(studies[-NAMED:]))
+        raise RunNotFoundError(f"No study is called '{name}'. The newest: {newest}.")
     raise RunNotFoundError(
-        f"'{name}' matches {len(matches)} studies: {', '.join(s.study_id for s in matches[:4])}. Give more of the id."
+        f"'{name}' matches {len(matches)} studies: {', '.join(s.study_id for s in matches[:NAMED])}. Give more of the id."
     )
