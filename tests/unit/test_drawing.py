@@ -76,6 +76,13 @@ def test_on_a_logarithmic_scale_of_workers_each_measured_number_is_a_tick() -> N
     assert [tick.get_text() for tick in axes.get_xticklabels()] == ["1", "2", "4"]
 
 
+def test_plots_that_share_their_x_have_the_ticks_of_all_also_if_the_last_is_empty() -> None:
+    far = Curve("far", np.array([8.0]), np.array([1.0]))
+    axes = axes_of(scaling(), scaling(curves=(far,)), scaling(curves=(), references=()))
+    for each in axes:
+        assert [tick.get_text() for tick in each.get_xticklabels()] == ["1", "2", "4", "8"]
+
+
 def test_flops_have_prefixes_on_the_axis() -> None:
     fast = Curve("fast", WORKERS, np.array([20e9, 40e9, 80e9]))
     text = draw_svg(Figure("F", "Caption.", ((scaling(curves=(fast,), references=(), y_label="FLOP/s"),),)))
@@ -89,12 +96,53 @@ def test_a_logarithmic_scale_has_plain_numbers() -> None:
     assert "mathdefault" not in text
 
 
-def test_curves_have_the_colours_that_all_can_tell_apart_and_too_many_share_one() -> None:
-    (few,) = axes_of(scaling(curves=tuple(Curve(str(n), WORKERS, WORKERS + n) for n in range(7)), references=()))
+def of_labels(*labels: str, **changes: Any) -> Plot:
+    curves = tuple(Curve(label, WORKERS, WORKERS + n) for n, label in enumerate(labels))
+    return scaling(curves=curves, references=(), **changes)
+
+
+def names_in_legend(axes: Axes) -> list[str]:
+    return [text.get_text() for legend in axes.figure.legends for text in legend.get_texts()]
+
+
+def test_curves_have_the_colours_that_all_can_tell_apart_and_more_have_other_dashes_and_markers() -> None:
+    (few,) = axes_of(of_labels(*"abcdefg"))
     assert [line.get_color() for line in few.lines] == list(PALETTE)
-    (many,) = axes_of(scaling(curves=tuple(Curve(str(n), WORKERS, WORKERS + n) for n in range(8)), references=()))
-    assert {line.get_color() for line in many.lines} == {PALETTE[0]}
-    assert list(many.figure.legends) == []
+    assert {(line.get_linestyle(), line.get_marker()) for line in few.lines} == {("-", "o")}
+    (many,) = axes_of(of_labels(*"abcdefghi"))
+    assert [line.get_color() for line in many.lines] == [*PALETTE, *PALETTE[:2]]
+    assert [(line.get_linestyle(), line.get_marker()) for line in many.lines[6:]] == [
+        ("-", "o"),
+        ("--", "s"),
+        ("--", "s"),
+    ]
+    assert names_in_legend(many) == list("abcdefghi")
+
+
+def test_curves_of_one_label_look_alike_and_stand_in_the_legend_once_however_many_they_are() -> None:
+    (axes,) = axes_of(of_labels(*"aabbccddee"))
+    assert [line.get_color() for line in axes.lines] == [colour for colour in PALETTE[:5] for _ in range(2)]
+    assert names_in_legend(axes) == list("abcde")
+
+
+def test_a_label_has_one_look_in_all_plots_of_a_figure() -> None:
+    upper, lower = axes_of(of_labels("fp32", "bf16"), of_labels("bf16"))
+    assert upper.lines[1].get_color() == lower.lines[0].get_color() == PALETTE[1]
+
+
+@pytest.mark.parametrize(
+    "crowd",
+    [
+        of_labels(*"abcdefgh", is_crowd=True),
+        of_labels(*(str(n) for n in range(29))),  # seven colours × four dashes are 28
+        scaling(curves=tuple(Curve(str(n), WORKERS, WORKERS, shape="stairs") for n in range(8)), references=()),
+    ],
+    ids=["meant", "too many", "stairs"],
+)
+def test_a_crowd_shares_one_colour_and_has_no_legend(crowd: Plot) -> None:
+    (axes,) = axes_of(crowd)
+    assert {line.get_color() for line in axes.lines} == {PALETTE[0]}
+    assert names_in_legend(axes) == []
 
 
 def test_stairs_hold_a_value_up_to_its_x_and_areas_lie_between_their_edges() -> None:

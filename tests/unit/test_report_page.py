@@ -299,6 +299,11 @@ def test_members_have_a_colour_and_a_name_each() -> None:
     assert len(line_in(plot, "#d55e00")) == 6
 
 
+def test_more_members_than_colours_are_a_crowd_without_names() -> None:
+    plot = plots_of(written_result(8), {m: written_events() for m in range(8)})[1]
+    assert not any("member" in (element.text or "") for element in drawn(plot).iter(f"{SVG}text"))
+
+
 def test_one_very_long_step_puts_the_times_on_a_logarithmic_axis() -> None:
     events = written_events()
     events[1] = changed(events[1], step_s=[45.0, 0.02, 0.02])  # a compiler at work

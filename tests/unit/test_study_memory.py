@@ -162,6 +162,42 @@ def test_the_largest_batches_are_findings_and_bars_and_gaps_stay_gaps() -> None:
     assert "technique=offload-host precision=fp32 batch=64 (activations are in host memory already)" in memory.caption
 
 
+def test_what_is_not_known_of_the_largest_batch_is_said_and_drawn_as_that() -> None:
+    # 2 GiB hold none up to 102 and recompute up to 256; one sample of sharded needs more.
+    table = MEMORY.analyse(
+        of(
+            *(linear("none", b, 10) for b in (100, 104)),
+            linear("recompute", 64, 4),
+            point(at("offload-disk", 64), ["failed: rank 0 failed: no such file"] * 2),
+            *(linear("sharded", b, 2000) for b in (1, 2)),
+        )
+    )
+    assert table.findings == (
+        "largest batch within 2 GiB, fp32: none 100 (not 104), "
+        "recompute at least 64 (the search ended before one did not fit), "
+        "offload-disk: unknown: batch 64: failed: rank 0 failed: no such file, sharded: no batch fits",
+    )
+    drawn = MEMORY.figures(table)[2]
+    ((bars,),) = drawn.rows
+    assert bars.bars[0].names == ("none", "recompute", "offload-disk", "sharded")
+    assert bars.bars[0].y.tolist() == pytest.approx([100, 64, float("nan"), 0], nan_ok=True)
+    assert bars.bars[0].are_bounds == (False, True, False, False)
+    assert drawn.svg is not None and ">≥ 64<" in drawn.svg and ">100<" in drawn.svg
+    assert "one that is 1/16 larger, and at least one sample, does not." in drawn.caption
+
+
+def test_a_search_that_has_not_ended_says_what_does_not_fit() -> None:
+    (found,) = MEMORY.analyse(of(linear("none", 64, 10), linear("none", 128, 10))).findings
+    assert found == "largest batch within 2 GiB, fp32: none at least 64 (not 128; the search has not ended)"
+
+
+def test_bytes_per_sample_and_what_is_saved_say_why_they_are_missing() -> None:
+    notes = {(row["technique"], row["batch"]): row["note"] for row in table_of().rows}
+    alone = "memory saved, throughput lost per worker: nothing to compare with"
+    assert notes["none", 32] == f"per sample, {alone}"
+    assert notes["none", 64] == alone
+
+
 def test_without_a_limit_there_is_no_figure_of_largest_batches() -> None:
     table = table_of(limits=())
     assert table.findings == () and [each.name for each in MEMORY.figures(table)] == ["memory", "memory-against-none"]

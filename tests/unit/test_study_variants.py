@@ -16,7 +16,7 @@ from trainmark.spec.site import NodeGroup, Site, Slot
 from trainmark.studies.make import Asked, make_study
 from trainmark.studies.outcomes import Outcome, Outcomes, Point, PointOutcomes
 from trainmark.studies.study import Request, nested
-from trainmark.studies.variants import SETTINGS, VARIANTS, interpreter
+from trainmark.studies.variants import SETTINGS, VARIANTS, interpreter, short_names
 
 TRAINING, INFERENCE = "throughput_samples_per_s", "inference_samples_per_s"
 TWO_CORES = Site(
@@ -116,6 +116,43 @@ def test_an_environment_is_a_folder_or_its_python(given: str, python: str) -> No
 
 def test_without_python_the_plan_chooses_it() -> None:
     assert all("launch.python" not in each.settings and "python" not in each.at for each in points(TWO_CORES))
+
+
+@pytest.mark.parametrize("pythons", [("this Python", "/opt/envs/gcc12"), ("/opt/envs/gcc12", "this Python")])
+def test_this_python_has_a_name_beside_other_builds_and_is_compared_within_itself(pythons: tuple[str, str]) -> None:
+    chosen = points(TWO_CORES, python=pythons, variant=("eager", "onednn"), allocator=("system",))
+    assert [each.at["python"] for each in chosen] == [name for name in pythons for _ in range(2)]
+    assert {each.at["python"] for each in chosen if "launch.python" not in each.settings} == {"this Python"}
+    # Eager and oneDNN: 4 and 6 images/s with this Python, 10 and 20 with the other.
+    speeds = {"this Python": (4, 6), "/opt/envs/gcc12": (10, 20)}
+    found = [point(at.at, [{TRAINING: speeds[str(at.at["python"])][at.at["variant"] == "onednn"]}]) for at in chosen]
+    table = VARIANTS.analyse(outcomes(*found))
+    gains = {(row["python"], row["variant"]): row["training_over_eager"] for row in table.rows}
+    assert gains[pythons[0], "eager"] == gains[pythons[1], "eager"] == 0
+    assert (gains["this Python", "onednn"], gains["/opt/envs/gcc12", "onednn"]) == (0.5, 1.0)
+    assert table.column("training_over_build").heading == f"training over {pythons[0].rpartition('/')[2]}"
+
+
+def test_this_python_alone_needs_no_name() -> None:
+    assert all("python" not in each.at for each in points(TWO_CORES, python=("this Python",)))
+
+
+@pytest.mark.parametrize(
+    ("pythons", "names"),
+    [
+        (["/opt/envs/gcc12/bin/python3.11", "/opt/envs/clang18"], ["gcc12", "clang18"]),
+        (["this Python", "/opt/gcc12/.venv", "/opt/clang18/.venv/"], ["this Python", "gcc12/.venv", "clang18/.venv"]),
+        (["/a/env", "/a/env/bin/python"], ["/a/env", "/a/env/bin/python"]),
+    ],
+)
+def test_builds_are_called_by_as_much_of_their_path_as_tells_them_apart(pythons: list[str], names: list[str]) -> None:
+    assert list(short_names(pythons).values()) == names
+
+
+@pytest.mark.parametrize("datasets", [("pacs=/nvme/PACS", "pacs=/lustre/PACS"), ("pacs", "pacs=/lustre/PACS")])
+def test_two_folders_of_one_dataset_are_refused(datasets: tuple[str, str]) -> None:
+    with pytest.raises(ConfigError, match=r"^--dataset has pacs more than once\. Compare folders in two studies\.$"):
+        points(TWO_CORES, dataset=datasets)
 
 
 def measured(variant: str, rounds: list[Figures | str], allocator: str = "tcmalloc", **at: Setting) -> PointOutcomes:

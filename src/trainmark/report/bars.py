@@ -26,6 +26,7 @@ class Bars:
     y: Numbers  # nan: a gap
     low: Numbers | None = None
     high: Numbers | None = None
+    are_bounds: tuple[bool, ...] = ()  # which are lower bounds, marked ≥; default: none
 
 
 @dataclass(frozen=True)
@@ -50,10 +51,11 @@ def draw_bars(axes: "Axes", bars: tuple[Bars, ...]) -> None:
         axes.bar(at, each.y, width * 0.92, color=PALETTE[number % len(PALETTE)], label=each.label)
         error = np.nan_to_num(np.abs(np.stack([each.y - low, high - each.y])))
         axes.errorbar(at, each.y, error, fmt="none", ecolor="black", elinewidth=0.8, capsize=2)
-        for x, value, bottom, top in zip(at, each.y, low, high, strict=True):
+        are_bounds = each.are_bounds or (False,) * len(each.y)
+        for x, value, bottom, top, is_bound in zip(at, each.y, low, high, are_bounds, strict=True):
             is_down = value < 0
             axes.annotate(
-                _short(value) if np.isfinite(value) else "no result",
+                f"{'≥ ' * is_bound}{_short(value)}" if np.isfinite(value) else "no result",
                 (x, bottom if is_down else top if np.isfinite(value) else 0),
                 xytext=(0, -2 if is_down else 2),
                 textcoords="offset points",

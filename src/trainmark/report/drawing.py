@@ -2,7 +2,7 @@
 
 import io
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
@@ -22,6 +22,18 @@ GREY = "#666666"
 DASHES = ("--", ":", "-.")
 WIDTH_INCHES, LEGEND_INCHES = 7.6, 0.5
 MAX_MARKED = 40  # points per line that get markers
+
+
+class Look(NamedTuple):
+    """What tells a curve apart from the others of a figure."""
+
+    colour: str
+    dashes: str
+    marker: str
+
+
+# All colours with solid lines first, then again with dashes.
+LOOKS = tuple(Look(colour, *line) for line in zip(("-", *DASHES), "os^D", strict=True) for colour in PALETTE)
 
 STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",  # text stays text: small, searchable, accessible
@@ -56,7 +68,7 @@ class Curve:
     low: Numbers | None = None
     high: Numbers | None = None
     shape: Literal["line", "stairs", "area"] = "line"
-    colour: str | None = None  # None: from the palette, by position
+    colour: str | None = None  # None: that of its label, the same in all plots of a figure
 
 
 class Reference(NamedTuple):
@@ -82,6 +94,7 @@ class Plot:
     x_range: tuple[float | None, float | None] = (None, None)
     y_range: tuple[float | None, float | None] = (None, None)
     bars: tuple[Bars, ...] = ()  # instead of curves
+    is_crowd: bool = False  # of curves that are alike, such as members: beyond the palette, unnamed in one colour
 
     @property
     def is_empty(self) -> bool:
@@ -157,6 +170,8 @@ def draw_on(canvas: "Canvas", figure: Figure) -> None:
         squeeze=False,
         gridspec_kw={"height_ratios": figure.heights_inches},
     )
+    looks = _looks(figure)
+    shared_x = _all_x(_plots(figure)) if len(figure.rows) > 1 else None
     labelled: dict[str, Any] = {}
     for axes_of_row, plots in zip(grid, figure.rows, strict=True):
         for axes, plot in zip(axes_of_row, plots, strict=True):
@@ -165,20 +180,33 @@ def draw_on(canvas: "Canvas", figure: Figure) -> None:
             elif isinstance(plot, HeatMap):
                 draw_heat_map(canvas, axes, plot)
             else:
-                _draw_plot(axes, plot)
+                _draw_plot(axes, plot, looks, _all_x([plot]) if shared_x is None else shared_x)
                 handles, labels = axes.get_legend_handles_labels()
                 labelled |= dict(zip(labels, handles, strict=True))
     if labelled:
         canvas.legend(list(labelled.values()), list(labelled), loc="outside upper left", ncols=4, frameon=False)
 
 
-def _draw_plot(axes: "Axes", plot: Plot) -> None:
+def _plots(figure: Figure) -> list[Plot]:
+    return [plot for row in figure.rows for plot in row if isinstance(plot, Plot)]
+
+
+def _looks(figure: Figure) -> dict[str, Look]:
+    """Returns the look of each label; empty if there are more labels than can be told apart."""
+    plots = _plots(figure)
+    curves = [curve for plot in plots for curve in plot.curves]
+    labels = dict.fromkeys(curve.label for curve in curves)
+    # Stairs have no markers, and their steps hide dashes.
+    is_crowd = any(plot.is_crowd for plot in plots) or any(curve.shape == "stairs" for curve in curves)
+    most = len(PALETTE) if is_crowd else len(LOOKS)
+    return dict(zip(labels, LOOKS, strict=False)) if len(labels) <= most else {}
+
+
+def _draw_plot(axes: "Axes", plot: Plot, looks: Mapping[str, Look], ticks: Sequence[float]) -> None:
     for begin, end in plot.shaded:
         axes.axvspan(begin, end, color=SHADE, zorder=0)
-    are_named = len(plot.curves) <= len(PALETTE)  # more share one colour
-    for number, curve in enumerate(plot.curves):
-        colour = curve.colour or PALETTE[number if are_named else 0]
-        _draw_curve(axes, curve, colour, label=curve.label if are_named else None)
+    for curve in plot.curves:
+        _draw_curve(axes, curve, looks.get(curve.label))
     if plot.bars:
         draw_bars(axes, plot.bars)
     for (label, y, x), dashes in zip(plot.references, cycle(DASHES)):
@@ -190,11 +218,14 @@ def _draw_plot(axes: "Axes", plot: Plot) -> None:
     axes.set_title(plot.title, fontsize=9, loc="left", pad=2)
     axes.set_xlabel(plot.x_label)
     axes.set_ylabel(plot.y_label)
-    _scale_x(axes, plot)
+    _scale_x(axes, plot, ticks)
     _scale_y(axes, plot)
 
 
-def _draw_curve(axes: "Axes", curve: Curve, colour: str, label: str | None) -> None:
+def _draw_curve(axes: "Axes", curve: Curve, look: Look | None) -> None:
+    """Draws a curve; without a look it is one of many, unnamed."""
+    colour, dashes, marker = look or LOOKS[0]
+    colour, label = curve.colour or colour, curve.label if look else None
     if curve.low is not None and curve.high is not None:
         is_area = curve.shape == "area"
         axes.fill_between(
@@ -212,15 +243,16 @@ def _draw_curve(axes: "Axes", curve: Curve, colour: str, label: str | None) -> N
             curve.x,
             curve.y,
             color=colour,
-            alpha=1.0 if label is not None else 0.4,
+            linestyle=dashes,
+            alpha=1.0 if look else 0.4,
             drawstyle="steps-pre" if curve.shape == "stairs" else "default",
-            marker="o" if curve.shape == "line" and len(curve.x) <= MAX_MARKED else "",
+            marker=marker if curve.shape == "line" and len(curve.x) <= MAX_MARKED else "",
             markersize=3,
             label=label,
         )
 
 
-def _scale_x(axes: "Axes", plot: Plot) -> None:
+def _scale_x(axes: "Axes", plot: Plot, ticks: Sequence[float]) -> None:
     from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
     if plot.bars:
@@ -229,7 +261,7 @@ def _scale_x(axes: "Axes", plot: Plot) -> None:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     elif plot.x_scale == "log2":
         axes.set_xscale("log", base=2)
-        axes.xaxis.set_major_locator(FixedLocator(_all_x(plot.curves)))  # one tick per measured x
+        axes.xaxis.set_major_locator(FixedLocator(ticks))  # one per measured x
         axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
         axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xlim(*plot.x_range)
@@ -249,5 +281,5 @@ def _scale_y(axes: "Axes", plot: Plot) -> None:
     axes.set_ylim(*plot.y_range)
 
 
-def _all_x(curves: Iterable[Curve]) -> list[float]:
-    return sorted({float(x) for curve in curves for x in curve.x})
+def _all_x(plots: Iterable[Plot]) -> list[float]:
+    return sorted({float(x) for plot in plots for curve in plot.curves for x in curve.x})

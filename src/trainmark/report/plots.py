@@ -163,5 +163,5 @@ def _figure(result: Result, caption: str, of_members: Mapping[int, Curve], plot:
         caption += f" Drawn: {len(shown)} members, evenly spaced by number."
     if any(len(a.x) < len(b.x) for a, b in zip(thinned, shown, strict=True)):
         caption += f" Downsampled: minimum and maximum of each of {most // 2:,} bins of steps per line."
-    drawn = replace(plot, title="", curves=thinned, x_scale="whole")  # the figure has the title
+    drawn = replace(plot, title="", curves=thinned, x_scale="whole", is_crowd=True)  # the figure has the title
     return Figure(plot.title, caption, ((drawn,),), name=f"{result.run_id} {plot.title}")

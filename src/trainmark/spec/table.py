@@ -35,6 +35,7 @@ class Table(Section):
     rows: tuple[dict[str, Cell], ...]
     caption: str = ""  # machine, software, number of runs, meaning of the intervals
     findings: tuple[str, ...] = ()  # what the study found, one sentence each
+    max_spread: float | None = None  # of the repeats of a point: larger ones are flagged
     facts: dict[str, Any] = Field(default_factory=dict)  # further figures that the study's figures need
 
     @field_validator("facts")

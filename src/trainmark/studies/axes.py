@@ -1,5 +1,6 @@
 """Values of axes: what a user writes, and what the machine suggests."""
 
+import math
 from collections.abc import Callable, Sequence
 
 from trainmark.spec.config import Setting
@@ -16,7 +17,7 @@ def parse_values(axis: Axis, text: str) -> Values:
     for part in (each.strip() for each in text.split(",")):
         values += _parse_part(axis, part, text)
     if len(values) > MAX_VALUES:
-        raise ConfigError(f"--{axis.name} {text} has {len(values):,} values. Choose at most {MAX_VALUES:,}.")
+        raise ConfigError(f"--{axis.name} {text} has more than {MAX_VALUES:,} values. Choose fewer.")
     return tuple(dict.fromkeys(values))
 
 
@@ -42,8 +43,11 @@ def _parse_part(axis: Axis, part: str, text: str) -> Sequence[Setting]:
     except ValueError:
         what = "a whole number or a range" if axis.kind is int else "a number"
         raise ConfigError(f"--{axis.name} takes {what}, but got '{part}'. Example: {_example(axis)}.") from None
-    if min(values) < 0:
-        raise ConfigError(f"--{axis.name} takes no negative numbers, but got '{part}'.")
+    least = 0 if axis.setting == "seed" else axis.least
+    if axis.kind is int and min(values) < least:
+        raise ConfigError(f"--{axis.name} takes whole numbers from {least} on, but got '{part}'.")
+    if axis.kind is float and not 0 < values[0] < math.inf:  # nan, too
+        raise ConfigError(f"--{axis.name} takes finite numbers above 0, but got '{part}'.")
     return values
 
 

@@ -99,7 +99,8 @@ class Search:
         fitted, too_large = _ends(self._tried)
         if next_batch(self._tried, self._most) is None and too_large is not None:
             return LargestBatch(fitted, too_large, is_found=True)
-        note = "the search ended before one did not fit"
+        ended = "the search ended before one did not fit"
+        note = ended if too_large is None else f"not {too_large}; the search has not ended"
         for batch in self._failed()[:1]:
             note = f"batch {batch}: {self._points[batch].gap or 'some of its runs failed'}"
         return LargestBatch(fitted, too_large, is_found=False, note=note)

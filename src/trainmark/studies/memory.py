@@ -11,7 +11,7 @@ from trainmark.spec.table import Table
 from trainmark.studies.axes import fixed
 from trainmark.studies.largest_batch import GIB, PEAK, LargestBatch, Search, check_limit
 from trainmark.studies.memory_figures import NONE, memory_figures
-from trainmark.studies.outcomes import Outcomes, Point, PointOutcomes, Summary, summarise
+from trainmark.studies.outcomes import Outcomes, Point, PointOutcomes, Summary
 from trainmark.studies.study import Axis, Overrides, Request, Study
 from trainmark.studies.tables import Measure, build_table, metric
 
@@ -113,12 +113,10 @@ def bytes_per_sample(outcomes: Outcomes) -> Measure:
         base = min((each for each in curve_points if each.results()), key=_batch, default=None)
         if base is None or _batch(base) == _batch(point):
             return None
-        of_base = {run.round: run.value(PEAK) for run in base.runs}
-        pairs = [(run.value(PEAK), of_base.get(run.round)) for run in point.runs]
-        samples = _batch(point) - _batch(base)
-        return summarise((peak - below) / samples for peak, below in pairs if peak is not None and below is not None)
+        found = point.difference(base, PEAK)
+        return found.scaled(1 / (_batch(point) - _batch(base))) if found else None
 
-    return Measure("bytes_per_sample", "B", "per sample", of)
+    return Measure("bytes_per_sample", "B", "per sample", of, source=PEAK)
 
 
 def _batch(point: PointOutcomes) -> int:
@@ -136,7 +134,7 @@ def less_than_none(outcomes: Outcomes, name: str, of_metric: str, label: str, *,
         found = found.scaled(1 / _workers(point.at["technique"])) if found and per_worker else found
         return found._replace(value=1 - found.value, low=1 - found.high, high=1 - found.low) if found else None
 
-    return Measure(name, "share", label, of)
+    return Measure(name, "share", label, of, source=of_metric)
 
 
 def _analyse(outcomes: Outcomes) -> Table:
@@ -188,9 +186,11 @@ def _findings(largest: Sequence[tuple[_Curve, LargestBatch]]) -> Iterator[str]:
 
 
 def _found_text(technique: str, found: LargestBatch) -> str:
-    if found.is_found:
-        return f"{technique} {found.batch or 'none'} (not {found.too_large})"
-    return f"{technique} at least {found.batch} ({found.note})"
+    if not found.batch:
+        return f"{technique}: {'no batch fits' if found.is_found else f'unknown: {found.note}'}"
+    if not found.is_found:
+        return f"{technique} at least {found.batch} ({found.note})"
+    return f"{technique} {found.batch} (not {found.too_large})"
 
 
 MEMORY = Study(

@@ -10,7 +10,7 @@ from trainmark.report.bars import PALETTE, Bars
 from trainmark.report.drawing import Curve, Figure, Plot, Reference
 from trainmark.spec.table import Cell, Table
 from trainmark.studies.largest_batch import GIB, PEAK, RESOLUTION
-from trainmark.studies.tables import curve, figure, number
+from trainmark.studies.tables import bars_of, curve, figure, number
 
 NONE = "none"  # the technique that all others are compared with
 
@@ -54,32 +54,38 @@ def _against_none(table: Table) -> Figure:
         batch = max((number(row, "batch") or 0 for row in compared), default=None)
         rows = [row for row in table.where(precision=precision, batch=batch) if row["technique"] != NONE]
         if rows:
-            both = (_bars(rows, "memory saved", "memory_saved"), _bars(rows, "throughput lost", "throughput_lost"))
+            names = [str(row["technique"]) for row in rows]
+            columns = ("memory_saved", "throughput_lost")
+            both = tuple(bars_of(each.replace("_", " "), names, rows, each, factor=100) for each in columns)
             plots.append(Plot(f"{precision}, batch {batch:g}", "", "share of that without technique (%)", bars=both))
     text = "Memory saved and throughput lost per worker against training without the technique, at the same batch"
     return figure(table, "memory-against-none", "What the techniques save and cost", text, plots)
 
 
-def _bars(rows: Sequence[Mapping[str, Cell]], label: str, column: str) -> Bars:
-    values = [[number(row, f"{column}{end}") for row in rows] for end in ("", "_low", "_high")]
-    y, low, high = 100 * np.array(values, np.float64)
-    return Bars(label, tuple(str(row["technique"]) for row in rows), y, low, high)
-
-
 def _largest(table: Table) -> Figure:
     """Bars of the largest batch per technique, a plot per limit."""
     found: list[dict[str, Any]] = table.facts["largest"]
-    names = tuple(dict.fromkeys(str(each["technique"]) for each in found))
     plots = []
     for limit in dict.fromkeys(each["limit_gib"] for each in found):
-        batches = {
-            (each["precision"], each["technique"]): each["batch"] for each in found if each["limit_gib"] == limit
-        }
-        drawn = tuple(
-            Bars(precision, names, np.array([batches.get((precision, name), np.nan) for name in names], np.float64))
-            for precision in dict.fromkeys(precision for precision, _ in batches)
-        )
+        under = [each for each in found if each["limit_gib"] == limit]
         title = "on the accelerator" if limit is None else f"within {limit:g} GiB per worker"
-        plots.append(Plot(title, "", "largest batch per worker (samples)", bars=drawn))
-    text = f"Largest batch that fits, by bisection; a batch 1/{RESOLUTION} larger does not"
+        plots.append(Plot(title, "", "largest batch per worker (samples)", bars=tuple(_bars(under))))
+    text = (
+        f"Largest batch that fits, by bisection: one that is 1/{RESOLUTION} larger, and at least one sample, does not. "
+        "≥: the search ended before one did not fit, or failed; 0: not even one sample fits"
+    )
     return figure(table, "largest-batch", "Largest batch", text, plots)
+
+
+def _bars(found: Sequence[Mapping[str, Any]]) -> Iterator[Bars]:
+    """A bar per technique for each precision; a gap where nothing is known."""
+    names = tuple(dict.fromkeys(str(each["technique"]) for each in found))
+    for precision in dict.fromkeys(str(each["precision"]) for each in found):
+        known = {
+            each["technique"]: each
+            for each in found
+            if each["precision"] == precision and (each["is_found"] or each["batch"])
+        }
+        batches = np.array([known[name]["batch"] if name in known else None for name in names], np.float64)
+        are_bounds = tuple(name in known and not known[name]["is_found"] for name in names)
+        yield Bars(precision, names, batches, are_bounds=are_bounds)

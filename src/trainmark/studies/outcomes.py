@@ -16,6 +16,7 @@ from trainmark.spec.errors import TrainmarkError
 from trainmark.spec.result import Result
 from trainmark.spec.run_folder import RunFolder
 from trainmark.spec.site import Site
+from trainmark.spec.units import counted
 
 FEWEST_FOR_INTERVAL = 6  # repeats; with fewer, the interval is min–max
 OUT_OF_MEMORY = "out of memory"  # an answer, not an accident: such runs are not repeated
@@ -221,9 +222,9 @@ class Outcomes:
         result = self.results[0]
         accelerators = [str(each.get("name")) for each in result.machine.get("accelerators", [])]
         what = ", ".join(accelerators) if accelerators else f"{result.machine.get('cpu', 'unknown CPU')}"
-        cores = f"{result.plan.cores} cores on {result.plan.site}"
+        cores = f"{counted(result.plan.cores, 'core')} on " if result.plan.cores else ""
         engine = result.config.train.engine
-        return f"{what}, {cores}; {engine} {result.software.get(engine, '')}".strip()
+        return f"{what}, {cores}{result.plan.site}; {engine} {result.software.get(engine, '')}".strip()
 
     @property
     def caption(self) -> str:

@@ -198,6 +198,5 @@ def find_study(name: str, runs_dir: Path) -> StudyFolder:
     if not matches:
         newest = ", ".join(each.study_id for each in reversed(studies[-NAMED:]))
         raise RunNotFoundError(f"No study is called '{name}'. The newest: {newest}.")
-    raise RunNotFoundError(
-        f"'{name}' matches {len(matches)} studies: {', '.join(s.study_id for s in matches[:NAMED])}. Give more of the id."
-    )
+    ids = ", ".join(each.study_id for each in matches[:NAMED])
+    raise RunNotFoundError(f"'{name}' matches {len(matches)} studies: {ids}. Give more of the id.")

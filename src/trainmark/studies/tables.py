@@ -1,7 +1,7 @@
 """Tables and figures of studies: one row per point with intervals, gaps and flags; curves from rows."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 
@@ -12,6 +12,8 @@ from trainmark.spec.table import Cell, Column, Table
 from trainmark.studies.outcomes import Outcomes, PointOutcomes, Summary
 
 POP = ("load_balance", "communication_efficiency", "parallel_efficiency")
+NO_BASE = "nothing to compare with"
+MAX_GAPS, MAX_FLAGGED = 4, 6  # named in a caption
 
 
 class Measure(NamedTuple):
@@ -22,6 +24,15 @@ class Measure(NamedTuple):
     label: str
     of: Callable[[PointOutcomes], Summary | float | None]
     why: Callable[[PointOutcomes], str | None] = lambda point: None  # goes into the row's note
+    source: str = ""  # the metric that it is derived from; default: the one of its name
+
+    def reason(self, point: PointOutcomes) -> str:
+        """Returns why the cell is empty: why the metric is, or else that there is no other point to compare with."""
+        source = self.source or self.name
+        if source not in metric_rows():
+            return "unavailable"
+        runs = [run for run in point.runs if run.result is not None and run.value(source) is None]
+        return next((why for run in runs if (why := run.why_not(source))), NO_BASE)
 
 
 def metric(name: str, label: str = "") -> Measure:
@@ -37,7 +48,7 @@ def ratio(name: str, of_metric: str, base: Callable[[PointOutcomes], PointOutcom
         below = base(point)
         return point.ratio(below, of_metric) if below else None
 
-    return Measure(name, "", label, over_base)
+    return Measure(name, "", label, over_base, source=of_metric)
 
 
 def difference(name: str, of_metric: str, base: Callable[[PointOutcomes], PointOutcomes | None], label: str) -> Measure:
@@ -47,7 +58,7 @@ def difference(name: str, of_metric: str, base: Callable[[PointOutcomes], PointO
         below = base(point)
         return point.difference(below, of_metric) if below else None
 
-    return Measure(name, metric_rows()[of_metric].unit, label, from_base)
+    return Measure(name, metric_rows()[of_metric].unit, label, from_base, source=of_metric)
 
 
 def build_table(
@@ -69,6 +80,7 @@ def build_table(
         rows=tuple(_row(outcomes, point, measures) for point in outcomes.points),
         caption=outcomes.caption,
         findings=tuple(finding for finding in findings if finding),
+        max_spread=outcomes.max_spread,
         facts=dict(facts or {}),
     )
 
@@ -91,23 +103,32 @@ def _row(outcomes: Outcomes, point: PointOutcomes, measures: Sequence[Measure]) 
         row |= {measure.name: value, f"{measure.name}_low": low, f"{measure.name}_high": high}
     first = next(iter(found.values()), None)
     spread = first.spread if first and first.n > 1 else None
-    return row | {"n": len(point.results()), "spread": spread, "note": _note(outcomes, point, measures, spread)}
+    empty = [measure for measure in measures if found[measure.name] is None]
+    notes = _notes(outcomes, point, measures)
+    notes += [f"{labels}: {reason}" for reason, labels in _reasons(point, empty) if reason not in "; ".join(notes)]
+    if _is_above(spread, outcomes.max_spread):
+        notes.append(f"spread {spread:.0%} is above {outcomes.max_spread:.0%}")
+    return row | {"n": len(point.results()), "spread": spread, "note": point.gap or "; ".join(notes)}
 
 
-def _note(outcomes: Outcomes, point: PointOutcomes, measures: Sequence[Measure], spread: float | None) -> str:
-    if point.gap:
-        return point.gap
+def _notes(outcomes: Outcomes, point: PointOutcomes, measures: Sequence[Measure]) -> list[str]:
     notes = ["default"] if point.point.is_default else []
     if (missing := outcomes.repeats - len(point.results())) > 0:
-        why: str | None = next((run.reason for run in point.runs if run.reason), "not run yet")
+        why = next((run.reason for run in point.runs if run.reason), "not run yet")
         notes.append(f"{missing} of {outcomes.repeats} runs missing: {why}")
-    if measures and measures[0].of(point) is None:
-        why = next((run.why_not(measures[0].name) for run in point.runs), None)
-        notes.append(f"{measures[0].label}: {why or 'unavailable'}")
-    notes += [text for measure in measures if (text := measure.why(point))]
-    if spread is not None and spread > outcomes.max_spread:
-        notes.append(f"spread {spread:.0%} is above {outcomes.max_spread:.0%}")
-    return "; ".join(notes)
+    return notes + [text for measure in measures if (text := measure.why(point))]
+
+
+def _reasons(point: PointOutcomes, empty: Sequence[Measure]) -> list[tuple[str, str]]:
+    """Returns each reason why cells are empty, and the headings of their columns."""
+    labels: dict[str, list[str]] = {}
+    for measure in empty:
+        labels.setdefault(measure.reason(point), []).append(measure.label)
+    return [(reason, ", ".join(of_reason)) for reason, of_reason in labels.items()]
+
+
+def _is_above(spread: Cell, limit: float | None) -> TypeGuard[float]:
+    return isinstance(spread, float) and limit is not None and spread > limit
 
 
 def number(row: Mapping[str, Cell], name: str) -> float | None:
@@ -156,9 +177,16 @@ def curves(table: Table, x: str, y: str, by: str | None = None, **fixed: Cell) -
 def bars(table: Table, label: str, names: str, y: str, **fixed: Cell) -> Bars:
     """Returns a bar per row with the `fixed` values, named by a column; gaps stay gaps."""
     rows = table.where(**fixed)
+    return bars_of(label, [str(row[names]) for row in rows], rows, y)
+
+
+def bars_of(
+    label: str, names: Iterable[str], rows: Sequence[Mapping[str, Cell]], y: str, *, factor: float = 1.0
+) -> Bars:
+    """Returns a bar per row with its interval, times a factor; gaps stay gaps."""
     values = [[number(row, f"{y}{end}") for row in rows] for end in ("", "_low", "_high")]
-    y_values, low, high = np.array(values, np.float64)
-    return Bars(label, tuple(str(row[names]) for row in rows), y_values, low, high)
+    y_values, low, high = factor * np.array(values, np.float64)
+    return Bars(label, tuple(names), y_values, low, high)
 
 
 def heat_map(table: Table, title: str, x: str, y: str, of: str, **fixed: Cell) -> HeatMap:
@@ -176,16 +204,23 @@ def figure(
     """Returns a figure whose caption has findings, machine, n, gaps and points of large spread."""
     drawn = tuple(tuple(row) for row in rows if not all(plot is None or _is_empty(plot) for plot in row))
     gaps = [row for row in table.rows if row.get("n") == 0]
-    flagged = [row for row in table.rows if "is above" in str(row.get("note", ""))]
+    flagged = [row for row in table.rows if _is_above(row.get("spread"), table.max_spread)]
     parts = [text, *table.findings]
     if gaps:
-        parts.append("Gaps: " + "; ".join(f"{_where(table, row)} ({row.get('note')})" for row in gaps[:4]))
+        named = [f"{_where(table, row)} ({row.get('note')})" for row in gaps]
+        parts.append(f"Gaps: {_first(named, MAX_GAPS)}")
     if flagged:
-        parts.append(f"Spread above the limit at: {'; '.join(_where(table, row) for row in flagged[:6])}")
+        parts.append(f"Spread above the limit at: {_first([_where(table, row) for row in flagged], MAX_FLAGGED)}")
     caption = " ".join(f"{part.rstrip('.')}." for part in [*parts, table.caption] if part)
     if not drawn:
         return Figure(title, f"Not shown: no point has a value. {caption}", name=name)
     return Figure(title, caption, drawn, (height,) * len(drawn), name)
+
+
+def _first(texts: Sequence[str], most: int) -> str:
+    """`a; b; c; and 2 more`."""
+    rest = [f"and {len(texts) - most} more"] if len(texts) > most else []
+    return "; ".join([*texts[:most], *rest])
 
 
 def _is_empty(plot: Plot | HeatMap) -> bool:

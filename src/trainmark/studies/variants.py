@@ -1,10 +1,8 @@
 """`variants` (CPU-TORCH Fig. 2–3): layouts, compilers, allocators and builds, in training and in inference."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from trainmark.plan.make import default_allocator
 from trainmark.report.bars import Bars
@@ -16,7 +14,7 @@ from trainmark.spec.table import Cell, Table
 from trainmark.studies.axes import fixed
 from trainmark.studies.outcomes import Outcomes, Point, PointOutcomes, Summary
 from trainmark.studies.study import Axis, Overrides, Request, Study
-from trainmark.studies.tables import Measure, best_row, build_table, figure, metric, number
+from trainmark.studies.tables import Measure, bars_of, best_row, build_table, figure, metric, number
 
 MODELS = ("resnet34", "resnext50-32x4d", "wide-resnet101-2")  # of the document
 DATASETS = ("pacs", "cifar10")
@@ -83,11 +81,13 @@ def _points(request: Request) -> list[Point]:
     variants, allocators, pythons, models, datasets = (axis.values(request) for axis in VARIANTS.axes)
     if unknown := [str(name) for name in variants if name not in SETTINGS]:
         raise ConfigError(f"There is no variant '{unknown[0]}'. Choose from {', '.join(SETTINGS)}.")
+    _refuse_two_folders(list(map(str, datasets)))
+    has_builds = any(python != THIS_BUILD for python in pythons)
     first = _first("eager", variants)
     # Other allocators are compared with eager alone: all pairs would be many runs that say little.
     pairs = [*((name, allocators[0]) for name in variants), *((first, name) for name in allocators[1:])]
     return [
-        _point(request, str(variant), allocator, python, model, str(dataset))
+        _point(request, str(variant), allocator, str(python) if has_builds else None, model, str(dataset))
         for dataset in datasets
         for model in models
         for python in pythons
@@ -95,11 +95,22 @@ def _points(request: Request) -> list[Point]:
     ]
 
 
-def _point(request: Request, variant: str, allocator: Setting, python: Setting, model: Setting, dataset: str) -> Point:
+def _refuse_two_folders(datasets: Sequence[str]) -> None:
+    """Raises if points would differ in the folder of their dataset alone."""
+    names = [dataset.partition("=")[0] for dataset in datasets]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise ConfigError(f"--dataset has {twice[0]} more than once. Compare folders in two studies.")
+
+
+def _point(
+    request: Request, variant: str, allocator: Setting, python: str | None, model: Setting, dataset: str
+) -> Point:
+    """Returns a point; `python` is None if all points have this one."""
     name, _, path = dataset.partition("=")
-    build = {"python": python} if python != THIS_BUILD else {}
+    at_build = {} if python is None else {"python": python}
+    build = {} if python in (None, THIS_BUILD) else {"launch.python": interpreter(str(python))}
     return Point(
-        at={"variant": variant, "allocator": allocator, **build, "model": model, "dataset": name},
+        at={"variant": variant, "allocator": allocator, **at_build, "model": model, "dataset": name},
         settings={
             "ensemble.members": 1,
             "ensemble.workers": 1,
@@ -108,7 +119,7 @@ def _point(request: Request, variant: str, allocator: Setting, python: Setting, 
             **({"data.path": path} if path else {}),
             **SETTINGS[variant],
             "launch.allocator": allocator,
-            **({"launch.python": interpreter(str(python))} if build else {}),
+            **build,
         },
     )
 
@@ -132,7 +143,7 @@ def _first(wanted: str, values: Sequence[Any]) -> Any:
     return wanted if wanted in values else values[0]
 
 
-def _improvement(outcomes: Outcomes, phase: Phase, name: str, base: Overrides) -> Measure:
+def _improvement(outcomes: Outcomes, phase: Phase, name: str, base: Overrides, base_name: str) -> Measure:
     """Speed over that of the point with the coordinates of `base`, within rounds, minus 1."""
 
     def of(point: PointOutcomes) -> Summary | None:
@@ -140,8 +151,7 @@ def _improvement(outcomes: Outcomes, phase: Phase, name: str, base: Overrides) -
         found = point.ratio(below, phase.speed) if below else None
         return found.shifted(-1) if found else None
 
-    over = base.get("python", base.get("variant"))
-    return Measure(name, "share", f"{phase.name} over {_short(str(over)) if 'python' in base else over}", of)
+    return Measure(name, "share", f"{phase.name} over {base_name}", of, source=phase.speed)
 
 
 def _analyse(outcomes: Outcomes) -> Table:
@@ -149,16 +159,18 @@ def _analyse(outcomes: Outcomes) -> Table:
     eager = {"variant": _first("eager", at["variant"]), "allocator": at["allocator"][0]}
     measures = [
         metric(TRAINING.speed, "training"),
-        _improvement(outcomes, TRAINING, TRAINING.over_variant, eager),
+        _improvement(outcomes, TRAINING, TRAINING.over_variant, eager, eager["variant"]),
         metric("epoch_time_s"),
         metric(INFERENCE.speed, "inference"),
-        _improvement(outcomes, INFERENCE, INFERENCE.over_variant, eager),
+        _improvement(outcomes, INFERENCE, INFERENCE.over_variant, eager, eager["variant"]),
         metric("inference_latency_p50_s"),
         metric("inference_latency_p99_s"),
     ]
     if len(at["python"]) > 1:
-        first = {"python": at["python"][0]}
-        measures += [_improvement(outcomes, phase, phase.over_build, first) for phase in (TRAINING, INFERENCE)]
+        first, name = next(iter(short_names(at["python"]).items()))
+        measures += [
+            _improvement(outcomes, p, p.over_build, {"python": str(first)}, name) for p in (TRAINING, INFERENCE)
+        ]
     table = build_table(outcomes, measures)
     builds = dict(_builds(outcomes))
     findings = [*_fastest(table, eager), *(_describe(name, build) for name, build in builds.items())]
@@ -182,6 +194,7 @@ def _describe(name: str, build: dict[str, str]) -> str:
 
 def _fastest(table: Table, eager: dict[str, Setting]) -> Iterator[str]:
     """`resnet34 on pacs: training is fastest with onednn (+35 % over eager), inference is fastest with eager`."""
+    names = short_names(table.values("python"))
     for case in _cases(table):
         found = []
         for phase in (TRAINING, INFERENCE):
@@ -190,7 +203,7 @@ def _fastest(table: Table, eager: dict[str, Setting]) -> Iterator[str]:
                 is_base = all(best[name] == value for name, value in eager.items())
                 more = "" if is_base else f" ({gain:+.0f} % over {eager['variant']})"
                 found.append(f"{phase.name} is fastest with {_bar_name(best, eager)}{more}")
-        build = f" with {_short(str(case['python']))}" if "python" in case else ""
+        build = f" with {names[case['python']]}" if "python" in case else ""
         if found:
             yield f"{case['model']} on {case['dataset']}{build}: {', '.join(found)}"
 
@@ -206,9 +219,14 @@ def _bar_name(row: dict[str, Cell], eager: dict[str, Any]) -> str:
     return str(row["variant"] if row["allocator"] == eager["allocator"] else row["allocator"])
 
 
-def _short(python: str) -> str:
-    """`gcc12` of `/opt/envs/gcc12/bin/python`."""
-    return re.sub(r"/bin/python[\d.]*$", "", python).rstrip("/").rpartition("/")[2]
+def short_names(pythons: Iterable[Cell]) -> dict[Cell, str]:
+    """Returns as much of the end of each path as tells all apart: `gcc12` of `/opt/envs/gcc12/bin/python`."""
+    parts = {python: re.sub(r"/bin/python[\d.]*$", "", str(python)).rstrip("/").split("/") for python in pythons}
+    for length in range(1, max(map(len, parts.values()), default=0) + 1):
+        names = {python: "/".join(of_python[-length:]) for python, of_python in parts.items()}
+        if len(set(names.values())) == len(names):
+            return names
+    return {python: str(python) for python in parts}  # several interpreters of one folder
 
 
 def _figures(table: Table) -> list[Figure]:
@@ -220,7 +238,7 @@ def _figures(table: Table) -> list[Figure]:
         rows = [[_plot(table, phase, phase.over_variant, base, cases)] for phase in (TRAINING, INFERENCE)]
         found.append(figure(table, f"variants-{dataset}", "Variants", text, *rows, height=2.4))
         if table.has(TRAINING.over_build) or table.has(INFERENCE.over_build):
-            base = _short(next(iter(table.facts["builds"])))
+            base = short_names(table.values("python"))[next(iter(table.facts["builds"]))]
             text = f"Improvement of each build over {base}, variant by variant; dataset {dataset}"
             rows = [[_plot(table, phase, phase.over_build, base, cases)] for phase in (TRAINING, INFERENCE)]
             found.append(figure(table, f"builds-{dataset}", "Builds", text, *rows, height=2.4))
@@ -234,10 +252,9 @@ def _plot(table: Table, phase: Phase, column: str, base: str, cases: Sequence[di
 
 def _bars(table: Table, column: str, case: dict[str, Cell]) -> Bars:
     rows = table.where(**case)
-    ends = [[number(row, f"{column}{end}") for row in rows] for end in ("", "_low", "_high")]
-    y, low, high = 100 * np.array(ends, np.float64)
-    label = " with ".join([str(case["model"]), *([_short(str(case["python"]))] if "python" in case else [])])
-    return Bars(label, tuple(_bar_name(row, table.facts) for row in rows), y, low, high)
+    names = [_bar_name(row, table.facts) for row in rows]
+    build = [short_names(table.values("python"))[case["python"]]] if "python" in case else []
+    return bars_of(" with ".join([str(case["model"]), *build]), names, rows, column, factor=100)
 
 
 VARIANTS = Study(

@@ -6,7 +6,7 @@ from trainmark.studies.study import Axis, Study
 from trainmark.studies.tables import build_table, curves, figure, metric
 
 SPEED = "throughput_samples_per_s"
-READERS = Axis("readers", "data loader processes", lambda request: [0, 1, 2], setting="launch.loader_workers")
+READERS = Axis("readers", "data loader processes", lambda request: [0, 1, 2], setting="launch.loader_workers", least=0)
 
 
 def _points(request):
