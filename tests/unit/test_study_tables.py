@@ -53,7 +53,7 @@ def test_each_empty_cell_has_its_reason_in_the_note_and_each_reason_stands_once(
         Measure("own", "", "own", lambda each: None),
     ]
     assert build_table(found, measures).rows[0]["note"] == (
-        "gain, VFLOPS: no held-out samples; FLOPS: no rule; speed-up: nothing to compare with; own: unavailable"
+        "gain, VFLOPS: no held-out samples; FLOPS: no rule; speed-up: nothing to compare with"
     )
 
 

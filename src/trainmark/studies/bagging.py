@@ -58,7 +58,7 @@ def scale_efficiency(outcomes: Outcomes) -> Measure:
         found = point.ratio(base, SPEED)
         return found.scaled(_scale(base) / _scale(point)) if found else None
 
-    return Measure("efficiency", "", "efficiency", of)
+    return Measure("efficiency", "", "efficiency", of, source=SPEED)
 
 
 def _scale(point: PointOutcomes) -> int:

@@ -77,7 +77,7 @@ def _measures(found: Mapping[int, BySize]) -> list[Measure]:
 
     return [
         Measure("quality_ensemble", "", "quality, ensemble", lambda point: _over(each.quality for each in of(point))),
-        Measure("gain_points", "", "gain over one member (points)", gain),
+        Measure("gain_points", "", "gain over one member (points)", gain, source="quality_ensemble"),
         Measure(
             "quality_out_of_bag", "", "quality, out of bag", lambda point: _over(each.out_of_bag for each in of(point))
         ),

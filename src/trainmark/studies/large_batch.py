@@ -97,7 +97,7 @@ def quality_change(outcomes: Outcomes) -> Measure:
         base = next(iter(_of_rule(outcomes, point)), None)
         return point.difference(base, QUALITY) if base else None
 
-    return Measure("quality_change", "", "change of quality", of)
+    return Measure("quality_change", "", "change of quality", of, source=QUALITY)
 
 
 def fewer_steps(outcomes: Outcomes) -> Measure:
@@ -109,7 +109,7 @@ def fewer_steps(outcomes: Outcomes) -> Measure:
         found = point.ratio(base, rate_to_target) if base and median_to_target(point, EPOCHS) else None
         return found.scaled(int(point.at["batch"]) / int(base.at["batch"])) if base and found else None
 
-    return Measure("fewer_steps", "", "fewer steps to target", of)
+    return Measure("fewer_steps", "", "fewer steps to target", of, source=EPOCHS)
 
 
 def _analyse(outcomes: Outcomes) -> Table:

@@ -81,7 +81,7 @@ def node_efficiency(outcomes: Outcomes) -> Measure:
         found = point.ratio(base, SPEED)
         return found.scaled(int(base.at["nodes"]) / int(point.at["nodes"])) if found else None
 
-    return Measure("efficiency", "", "efficiency E", of)
+    return Measure("efficiency", "", "efficiency E", of, source=SPEED)
 
 
 def _analyse(outcomes: Outcomes) -> Table:

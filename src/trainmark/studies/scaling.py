@@ -76,7 +76,7 @@ def efficiency(outcomes: Outcomes, name: str, count: str = "members", same: str 
         found = point.ratio(base, name) if base else None
         return found.scaled(int(base.at[count]) / int(point.at[count])) if base and found else None
 
-    return Measure("efficiency", "", "efficiency", of)
+    return Measure("efficiency", "", "efficiency", of, source=name)
 
 
 def penalty(point: PointOutcomes) -> Summary | None:
@@ -92,7 +92,7 @@ def _analyse(outcomes: Outcomes) -> Table:
         metric("vflops"),
         Measure("system_scale", "", "system scale", _scale),
         efficiency(outcomes, "flops"),
-        Measure("penalty", "", "penalty coefficient", penalty),
+        Measure("penalty", "", "penalty coefficient", penalty, source="vflops"),
         metric("quality_ensemble"),
         metric("apc_flop"),
         Measure(

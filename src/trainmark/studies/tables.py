@@ -26,11 +26,11 @@ class Measure(NamedTuple):
     why: Callable[[PointOutcomes], str | None] = lambda point: None  # goes into the row's note
     source: str = ""  # the metric that it is derived from; default: the one of its name
 
-    def reason(self, point: PointOutcomes) -> str:
+    def reason(self, point: PointOutcomes) -> str | None:
         """Returns why the cell is empty: why the metric is, or else that there is no other point to compare with."""
         source = self.source or self.name
         if source not in metric_rows():
-            return "unavailable"
+            return None  # findings say why
         runs = [run for run in point.runs if run.result is not None and run.value(source) is None]
         return next((why for run in runs if (why := run.why_not(source))), NO_BASE)
 
@@ -123,7 +123,8 @@ def _reasons(point: PointOutcomes, empty: Sequence[Measure]) -> list[tuple[str, 
     """Returns each reason why cells are empty, and the headings of their columns."""
     labels: dict[str, list[str]] = {}
     for measure in empty:
-        labels.setdefault(measure.reason(point), []).append(measure.label)
+        if reason := measure.reason(point):
+            labels.setdefault(reason, []).append(measure.label)
     return [(reason, ", ".join(of_reason)) for reason, of_reason in labels.items()]
 
 

@@ -40,7 +40,7 @@ def thread_efficiency(outcomes: Outcomes) -> Measure:
         found = point.ratio(base, SPEED) if base else None
         return found.scaled(1 / int(point.at["threads"])) if found else None
 
-    return Measure("efficiency", "", "efficiency e", of)
+    return Measure("efficiency", "", "efficiency e", of, source=SPEED)
 
 
 def _analyse(outcomes: Outcomes) -> Table:
