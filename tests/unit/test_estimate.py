@@ -11,6 +11,7 @@ from trainmark.plan.estimate import assumed_speed, estimate_run, measured_speed
 from trainmark.plan.make import make_plan
 from trainmark.plan.resolve import parse_setting, resolve_config
 from trainmark.report.plan_text import estimate_lines, show_range
+from trainmark.spec.errors import ConfigError
 from trainmark.spec.result import Metric
 from trainmark.spec.run_folder import RunFolder
 from trainmark.spec.site import NodeGroup, Site, Slot
@@ -160,3 +161,21 @@ def test_a_run_of_minutes_takes_at_least_as_long() -> None:
     for batch in (7, 8, 9):
         found, _ = estimate(f"{R50} train.minutes=10 train.batch_size={batch} ensemble.members=2", slow)
         assert found.seconds is not None and found.seconds[0] >= 600 + 4
+
+
+def test_compiling_takes_its_time_in_each_wave() -> None:
+    settings = "model=resnet-tiny train.epochs=1 ensemble.members=4"  # two waves on two cores
+    plain, _ = estimate(f"{settings} train.torch.compiler=none", None)
+    compiled, _ = estimate(f"{settings} train.torch.compiler=inductor", None)
+    assert plain.seconds is not None and compiled.seconds is not None
+    assert compiled.seconds[0] - plain.seconds[0] == pytest.approx(2 * 10)
+    assert compiled.seconds[1] - plain.seconds[1] == pytest.approx(2 * 90)
+
+
+def test_the_advice_for_speed_alone_can_be_followed_where_the_recipe_augments() -> None:
+    with pytest.raises(ConfigError) as refused:
+        resolve_config([parse_setting("size=full")])
+    advice = str(refused.value).partition("to measure speed alone, ")[2].removesuffix(".")
+    assert "--set train.augmentation=none" in advice
+    followed = [parse_setting(each) for each in advice.replace("--set ", "").split()]
+    assert make_plan(resolve_config([parse_setting("size=full"), *followed]), TWO_CORES)

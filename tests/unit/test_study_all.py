@@ -12,7 +12,7 @@ from trainmark.spec.errors import PlanError
 from trainmark.spec.registries import STUDIES
 from trainmark.spec.run_folder import Places
 from trainmark.studies.make import Asked, write_study
-from trainmark.studies.preview import preview_lines
+from trainmark.studies.preview import expected_seconds, preview_lines, preview_of_all
 from trainmark.studies.record import StudyFolder, StudyRecord, find_study, read_study
 from trainmark.studies.whole import make_all, parts_of, publish_again, publish_all
 
@@ -41,6 +41,16 @@ def test_all_names_the_studies_that_can_run_and_says_why_others_cannot(tmp_path:
     assert whole.parts == {"schedules": part.study_id, "threads": why}
     assert preview_lines(whole) == [f"threads: {why}"]
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.usefixtures("two_studies")
+def test_the_preview_of_all_has_a_line_per_study_and_the_total(tmp_path: Path) -> None:
+    *parts, whole = make_all(Asked(is_smallest=True), HERE, Places.of(tmp_path))
+    lines = preview_of_all(parts, whole)
+    assert [line.partition(":")[0] for line in lines] == ["schedules", "threads", "all"]
+    runs = sum(len(part.runs) for part in parts)
+    low, high = (round(sum(each[end] for part in parts if (each := expected_seconds(part)))) for end in (0, 1))
+    assert lines[-1].startswith(f"all: 2 studies, {runs} runs; ") and 0 < low < high
 
 
 @pytest.mark.usefixtures("two_studies")

@@ -18,7 +18,7 @@ from trainmark.spec.table import Table
 from trainmark.studies.axes import parse_values
 from trainmark.studies.make import Asked, make_study, write_study
 from trainmark.studies.outcomes import Outcomes
-from trainmark.studies.preview import preview_lines, preview_record
+from trainmark.studies.preview import preview_lines, preview_of_all, preview_record
 from trainmark.studies.publish import conduct_and_publish, fail_unless_whole, published
 from trainmark.studies.record import ALL, StudyFolder, StudyRecord, read_study
 from trainmark.studies.study import Study
@@ -47,7 +47,8 @@ def _preview(records: list[StudyRecord], *, as_json: bool) -> None:
         previews = [preview_record(record) for record in records]
         print_json(previews[0] if len(previews) == 1 else previews)
         return
-    print("\n".join(line for record in records for line in preview_lines(record)))
+    *parts, last = records
+    print("\n".join(preview_of_all(parts, last) if parts else preview_lines(last)))
 
 
 def carry_on(folder: StudyFolder, *, as_json: bool) -> None:

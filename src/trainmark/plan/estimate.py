@@ -25,6 +25,7 @@ CEILINGS = {"avx512f": 150e9, "avx2": 75e9, "sve": 40e9, "asimd": 25e9}
 SLOWEST_CEILING = 5e9
 
 START_S = (4.0, 15.0)  # per wave: loading torch and data, ceiling
+COMPILING_S = {"inductor": (10.0, 90.0)}  # the first steps of each wave; the shorter time with a warm cache
 INFERENCE = 2.4  # measure.inference_seconds: two batch sizes, each with a fifth of warm-up
 PROCESS_BYTES = (0.30 * 2**30, 0.55 * 2**30)  # Python and torch
 ACTIVATIONS = (0.8, 1.7)  # peak over what is kept for the backward pass
@@ -96,7 +97,8 @@ def _seconds(config: RunConfig, plan: Plan, facts: DataFacts, cost: Cost, speed:
     cores = sum(len(rank.cores) for rank in plan.jobs[0].ranks)
     rates = [cores * speed.ceiling_flops * share / (cost.gflop * 1e9) for share in speed.shares]  # samples per second
     least, most = sorted(_member_seconds(config, plan, facts, rate) for rate in rates)
-    return plan.waves * (START_S[0] + least), plan.waves * (START_S[1] + most)
+    compiling = COMPILING_S.get(config.train.torch.compiler, (0.0, 0.0))
+    return plan.waves * (START_S[0] + compiling[0] + least), plan.waves * (START_S[1] + compiling[1] + most)
 
 
 def _member_seconds(config: RunConfig, plan: Plan, facts: DataFacts, samples_per_s: float) -> float:

@@ -59,6 +59,7 @@ def check_task(config: RunChoices, size: WorkloadSize) -> None:
     if size.real_data and config.dataset == size.dataset and "path" not in config.data:
         few = STEPS_FOR_SPEED * config.train.batch_size
         once = " --set train.epochs=1" if length_setting(config.train) == "train.epochs" else ""
+        once += " --set train.augmentation=none" if config.train.augmentation != "none" else ""
         raise ConfigError(
             f"{config.workload} in size {config.size} trains on real data, but data.path is not set. Choose "
             f"--set data.path=DIR (docs/workloads/{config.workload}.md says how to get them), --size tiny, or, to "

@@ -66,6 +66,7 @@ def _smaller(config: RunConfig, plan: Plan) -> str:
     """Returns settings that train just enough steps to measure speed."""
     few = STEPS_FOR_SPEED * global_batch(config.train, plan.workers_per_member)
     data = " --set dataset=synthetic" if "path" in config.data else ""
+    data += " --set train.augmentation=none" if data and config.train.augmentation != "none" else ""
     length = "epochs=1" if length_setting(config.train) == "train.epochs" else f"steps={STEPS_FOR_SPEED}"
     settings = f"--members {plan.lanes} --set train.{length}{data} --set data.num_train={few}"
     without = "" if config.train.minutes is None else ", without train.minutes"

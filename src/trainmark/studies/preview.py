@@ -1,5 +1,6 @@
 """What a study will do: points, runs, expected time and node-hours."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from trainmark.spec.units import counted, show_duration
@@ -23,6 +24,15 @@ def preview_lines(record: StudyRecord) -> list[str]:
         what = [f"cannot run: {planned.refused}"] if planned.refused else [", ".join([*nodes, *seconds])]
         lines.append(": ".join([f"  {planned.point.label}", *filter(None, what)]))
     return lines
+
+
+def preview_of_all(parts: Sequence[StudyRecord], whole: StudyRecord) -> list[str]:
+    """Returns one line per study, those that cannot run, and the total."""
+    expected = [expected_seconds(part) for part in parts]
+    runs = f"all: {len(parts)} studies, {counted(sum(len(part.runs) for part in parts), 'run')}"
+    low, high = (sum(each[end] for each in expected if each) for end in (0, 1))
+    time = "how long they take is known after the first runs" if None in expected else _range_text((low, high))
+    return [*(preview_lines(part)[0] for part in parts), *preview_lines(whole), f"{runs}; {time}"]
 
 
 def points_text(record: StudyRecord) -> str:

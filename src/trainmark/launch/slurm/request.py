@@ -68,7 +68,7 @@ def check_shapes(plan: Plan, site: Site, *, one_allocation: bool) -> None:
         shares = Counter(rank.node for rank in job.ranks)
         if len(set(shares.values())) > 1:
             raise PlanError(
-                f"{len(job.ranks)} workers cannot be spread evenly over {len(shares)} nodes, as Slurm requires. "
+                f"{len(job.ranks)} workers cannot be spread evenly over {len(shares)} nodes: each has the same number. "
                 f"Choose --workers {len(job.ranks) - len(job.ranks) % len(shares)}."
             )
     if one_allocation and site.slurm.starter != "srun":
