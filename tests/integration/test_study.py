@@ -73,6 +73,8 @@ def test_a_dry_run_writes_nothing_and_lists_points_and_node_hours(warm_trainmark
     assert "threads=1 interop=1 batch=16" in done.stdout
     as_json = json.loads(warm_trainmark(*PROBE, "--dry-run", "--json").stdout)
     assert len(as_json["runs"]) == 4
+    twice = warm_trainmark("study", "threads", "--threads", "1", "--batch", "8", "--batch", "16", "--dry-run").stdout
+    assert "batch=8" in twice and "batch=16" in twice
     assert list(tmp_path.iterdir()) == []
 
 

@@ -1,8 +1,12 @@
 """The study `threads` on written-out results: e = p_t / (t · p_1) and the best batch for each number of threads."""
 
 from tests.unit.written_outcomes import outcomes, point
+from trainmark.plan.resolve import resolve_config
 from trainmark.report.drawing import Plot
+from trainmark.spec.config import Setting
+from trainmark.spec.site import NodeGroup, Site, Slot
 from trainmark.spec.table import Table
+from trainmark.studies.study import Request
 from trainmark.studies.threads import THREADS
 
 SPEED = "throughput_samples_per_s"
@@ -56,3 +60,12 @@ def test_a_figure_per_number_of_inter_op_threads_has_a_curve_per_batch_and_the_i
     assert [curve.x.tolist() for curve in speed.curves] == [[1, 2, 4], [1, 2, 4]]
     assert [line.y for line in efficiency.references] == [1.0]
     assert "the node has 4 cores" in figure.caption
+
+
+def test_threads_go_up_to_the_cores_of_a_node_and_with_accelerators_of_a_slot() -> None:
+    def threads_on(*slots: Slot) -> tuple[Setting, ...]:
+        site = Site(name="s", groups=(NodeGroup(slots=slots),))
+        return THREADS.axis("threads").values(Request(site, resolve_config([])))
+
+    assert threads_on(Slot(cores=(0, 1)), Slot(cores=(2, 3))) == (1, 2, 4)
+    assert threads_on(Slot(cores=(0, 1), accelerator=0), Slot(cores=(2, 3), accelerator=1)) == (1, 2)

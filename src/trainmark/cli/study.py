@@ -49,7 +49,8 @@ def _command_of(chosen: "Study") -> Any:
     def command(**values: Any) -> None:
         from trainmark.cli.study_run import start
 
-        start(chosen, {axis.name: values.pop(axis_argument(axis.name)) for axis in chosen.axes}, values)
+        given = {axis.name: values.pop(axis_argument(axis.name)) for axis in chosen.axes}
+        start(chosen, {name: ",".join(texts) if texts else None for name, texts in given.items()}, values)
 
     _give_options(command, [*map(axis_option, chosen.axes), *common_options()])
     flags = [f"--{axis.name} {example}" for axis in chosen.axes if (example := example_of(axis))]

@@ -50,7 +50,7 @@ def axis_option(axis: "Axis") -> Parameter:
     names = f" Of: {', '.join(axis.choices())}." if axis.choices and unnamed else ""
     option = typer.Option(f"--{axis.name}", metavar="LIST", help=f"Axis: {axis.help}.{names}")
     return Parameter(
-        axis_argument(axis.name), Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[str | None, option]
+        axis_argument(axis.name), Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[list[str] | None, option]
     )
 
 

@@ -47,7 +47,8 @@ def expected_text(record: StudyRecord) -> str:
     expected = expected_seconds(record)
     if expected is None:
         most = max(record.points[run.point].nodes for run in record.runs)
-        return f"on up to {counted(most, 'node')}; how long they take is known after the first run"
+        nodes = counted(most, "node") if most == 1 else f"up to {counted(most, 'node')}"
+        return f"on {nodes}; how long they take is known after the first run"
     low, high = expected
     hours = [
         sum(record.points[run.point].nodes * _end(record, run.point, end) for run in record.runs) / 3600

@@ -32,6 +32,12 @@ def _points(request: Request) -> list[Point]:
     ]
 
 
+def _threads(request: Request) -> list[int]:
+    """Up to the cores of a node; with accelerators, up to those of a slot."""
+    slots = [len(slot.cores) for group in request.site.groups for slot in group.slots]
+    return powers_of_two(min(slots) if request.site.has_accelerators else request.cores_per_node)
+
+
 def thread_efficiency(outcomes: Outcomes) -> Measure:
     """e = p_t / (t · p_1), within rounds."""
 
@@ -79,7 +85,7 @@ THREADS = Study(
     description="throughput and efficiency of one worker over threads, inter-op threads and batch; best batch",
     documents="TF-HPC Fig. 11–16",
     axes=(
-        Axis("threads", "threads of the worker", lambda r: powers_of_two(r.cores_per_node), setting="launch.threads"),
+        Axis("threads", "threads of the worker", _threads, setting="launch.threads"),
         Axis("interop", "inter-op threads", fixed(1), setting="launch.interop_threads"),
         Axis("batch", "samples per step", fixed(32, 64, 128), setting="train.batch_size"),
     ),
