@@ -93,11 +93,12 @@ def compare(workers: int, seconds: float) -> dict[str, Any]:
         }
     means = {name: means_by_part(steps, changes, PARTS) for name, steps in measured.items()}
     ratios = means["bare"] / means["trainmark"]
+    ratios = ratios[np.isfinite(ratios)]  # a part without a whole step of either has none
     return {
         "workers": workers,
         "ratio": float(np.median(ratios)),
         "ci95": median_interval(ratios),
-        "n": PARTS,
+        "n": len(ratios),
         "ratios": ratios.tolist(),
         "steps": {name: len(durations) for name, (durations, _) in measured.items()},
         "step_ms": {name: 1e3 * float(np.median(durations)) for name, (durations, _) in measured.items()},

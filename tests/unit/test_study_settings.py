@@ -79,6 +79,11 @@ def test_nested_and_flat_settings_are_inverse() -> None:
         ("bagging-or-data-parallel", "method", "--method has no 'rank'. Choose from: bagging, data-parallel."),
         ("nodes", "data", "--data has no 'rank'. Choose from: synthetic, real."),
         (
+            "variants",
+            "variant",
+            "--variant has no 'rank'. Choose from: eager, channels-last, onednn, torchscript, inductor, no-onednn.",
+        ),
+        (
             "large-batch",
             "rule",
             "--rule has no 'rank'. Choose from: linear, square-root, lars, lamb, collapsed, cyclic.",

@@ -93,11 +93,6 @@ def test_what_accelerators_cannot_do_is_a_gap_with_its_reason(tmp_path: Path) ->
     ]
 
 
-def test_an_unknown_variant_is_refused_with_those_that_there_are() -> None:
-    with pytest.raises(ConfigError, match=r"no variant 'fast'\. Choose from eager, channels-last, onednn"):
-        points(TWO_CORES, variant=("fast",))
-
-
 @pytest.mark.parametrize(
     ("given", "python"),
     [

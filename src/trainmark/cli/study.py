@@ -55,14 +55,15 @@ def _command_of(chosen: "Study") -> Any:
     _give_options(command, [*map(axis_option, chosen.axes), *common_options()])
     flags = [f"--{axis.name} {example}" for axis in chosen.axes if (example := example_of(axis))]
     shown = flags[:2] if len(" ".join(flags[:2])) < MAX_EXAMPLE else flags[:1]
+    what = f"{chosen.description[0].upper()}{chosen.description[1:]}."
     command.__doc__ = (
-        f"{chosen.title} ({chosen.documents}).\n\n{chosen.description[0].upper()}{chosen.description[1:]}.\n\n"
+        f"{chosen.title} ({chosen.documents}).\n\n{what}\n\n"
         "A LIST has values and ranges, as 1,2,4-8, or names, separated by commas; --dry-run shows the defaults.\n\n\b\n"
         f"Examples:\n  trainmark study {chosen.name} --dry-run\n"
         f"  trainmark study {chosen.name} {' '.join(shown)}".rstrip()
     )
     alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-    alone.command(chosen.name, short_help=f"{chosen.description[0].upper()}{chosen.description[1:]}.")(command)
+    alone.command(chosen.name, short_help=what)(command)
     return click_command(alone)
 
 

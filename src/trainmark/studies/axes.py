@@ -43,9 +43,8 @@ def _parse_part(axis: Axis, part: str, text: str) -> Sequence[Setting]:
     except ValueError:
         what = "a whole number or a range" if axis.kind is int else "a number"
         raise ConfigError(f"--{axis.name} takes {what}, but got '{part}'. Example: {_example(axis)}.") from None
-    least = 0 if axis.setting == "seed" else axis.least
-    if axis.kind is int and min(values) < least:
-        raise ConfigError(f"--{axis.name} takes whole numbers from {least} on, but got '{part}'.")
+    if axis.kind is int and min(values) < axis.least:
+        raise ConfigError(f"--{axis.name} takes whole numbers from {axis.least} on, but got '{part}'.")
     if axis.kind is float and not 0 < values[0] < math.inf:  # nan, too
         raise ConfigError(f"--{axis.name} takes finite numbers above 0, but got '{part}'.")
     return values

@@ -88,10 +88,8 @@ def _refuse_axes_as_settings(study: Study, asked: Asked) -> None:
     """Raises if --set sets what an axis varies."""
     for axis in study.axes:
         for source in asked.sources:
-            value: Any = source.values
-            for part in axis.setting.split(".") if axis.setting else ():
-                value = value.get(part) if isinstance(value, dict) else None
-            if axis.setting and value is not None:
+            value = flat(source.values).get(axis.setting)
+            if value is not None:
                 raise ConfigError(
                     f"{axis.setting} is an axis of the study {study.name}. Choose its values with --{axis.name} "
                     f"{value} instead."

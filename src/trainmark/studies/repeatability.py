@@ -147,7 +147,11 @@ REPEATABILITY = Study(
     title="Repeatability",
     description="spread of quality, of epochs, time and FLOP to target, and of speed over seeds",
     documents="AI500 Fig. 1–2, Table 1; TF-HPC §3.1",
-    axes=(Axis("seeds", "seeds of bootstrap, initial weights and shuffling", fixed(1, 2, 3, 4, 5), setting="seed"),),
+    axes=(
+        Axis(
+            "seeds", "seeds of bootstrap, initial weights and shuffling", fixed(1, 2, 3, 4, 5), setting="seed", least=0
+        ),
+    ),
     points=_points,
     analyse=_analyse,
     figures=_figures,

@@ -45,7 +45,7 @@ class Axis(NamedTuple):
     kind: type[int] | type[float] | type[str] = int
     setting: str = ""  # the setting that it replaces, which --set may then not set
     choices: Callable[[], Iterable[str]] | None = None  # the names that it takes; None: any, checked by planning
-    least: int = 1  # of whole numbers; seeds start at 0
+    least: int = 1  # of whole numbers
 
     def values(self, request: Request) -> Values:
         """The user's values, or the default ones."""

@@ -79,8 +79,6 @@ def _datasets(request: Request) -> Sequence[Setting]:
 
 def _points(request: Request) -> list[Point]:
     variants, allocators, pythons, models, datasets = (axis.values(request) for axis in VARIANTS.axes)
-    if unknown := [str(name) for name in variants if name not in SETTINGS]:
-        raise ConfigError(f"There is no variant '{unknown[0]}'. Choose from {', '.join(SETTINGS)}.")
     _refuse_two_folders(list(map(str, datasets)))
     has_builds = any(python != THIS_BUILD for python in pythons)
     first = _first("eager", variants)
@@ -269,6 +267,7 @@ VARIANTS = Study(
             lambda request: tuple(SETTINGS),
             fixed("eager", "channels-last", "onednn", "torchscript"),  # inductor compiles for a minute
             kind=str,
+            choices=lambda: SETTINGS,
         ),
         Axis("allocator", "allocators", _allocators, lambda request: _allocators(request)[:1], str, "launch.allocator"),
         Axis("python", "Python environments with other builds", fixed(THIS_BUILD), kind=str, setting="launch.python"),
