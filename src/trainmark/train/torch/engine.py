@@ -34,6 +34,7 @@ from trainmark.train.torch.installation import describe_torch
 from trainmark.train.torch.process_group import barrier, gather_rows, join_group, leave_group, why_bytes_uncounted
 from trainmark.train.torch.protocols import WorkerGroup
 from trainmark.train.torch.step import Step, set_rate, set_weight_decay, step_of
+from trainmark.workloads.eager import skip_compiler
 
 UNREADABLE = (RuntimeError, ValueError, LookupError, EOFError, UnpicklingError)
 
@@ -60,6 +61,8 @@ class TorchEngine:
 
     def set_up(self) -> DeviceFacts:
         """Sets threads, seed and device."""
+        if self._context.config.train.torch.compiler != "inductor":
+            skip_compiler()
         torch.set_num_threads(self._context.threads)
         if (interop_threads := self._context.config.launch.interop_threads) is not None:
             torch.set_num_interop_threads(interop_threads)  # possible once, before any parallel work
