@@ -35,7 +35,10 @@ from trainmark.spec.config import LaunchConfig
 from trainmark.spec.plan import Rank
 
 ROOT = Path(__file__).resolve().parents[1]
-LIBRARIES = ("torch._dynamo", "torch.distributed.tensor", "torch.utils.flop_counter", "scipy.stats")
+LIBRARIES = (
+    *("torch._dynamo", "torch.distributed.tensor", "torch.utils.flop_counter", "scipy.stats"),
+    *("matplotlib.figure", "matplotlib.backends.backend_svg", "matplotlib.backends.backend_pdf", "jinja2"),
+)
 # Signal handlers of a new Python process.
 AT_START = {
     signal.SIGINT: signal.default_int_handler,
