@@ -213,6 +213,9 @@ def test_the_preview_says_points_runs_time_and_node_hours(tmp_path: Path) -> Non
     )
     assert lines[1] == "  batch=8: 4 nodes, 10 min 00 s to 20 min 00 s per run"
     assert lines[2].startswith("  batch=100000: cannot run: ")
+    assert "Choose" not in lines[2]  # options of a run, which a study may not have
+    on_slurm = record.model_copy(update={"base": {**record.base, "launch": {"launcher": "slurm"}}})
+    assert "; 30 min 00 s to 1 h 00 min one after another, less if Slurm starts several" in preview_lines(on_slurm)[0]
     assert preview_lines(made(tmp_path))[0].startswith("probe: 2 points × 3 repeats = 6 runs; ")
 
 

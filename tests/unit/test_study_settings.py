@@ -32,6 +32,11 @@ def test_a_length_that_the_user_chooses_replaces_the_studys(
     assert {name: found[name] for name in ("epochs", "steps", "minutes") if name in found} == length
 
 
+def test_a_size_that_a_study_does_not_know_is_as_long_as_full(tmp_path: Path) -> None:
+    found = made(tmp_path, "threads", "size=cifar10").base["train"]
+    assert {name: found[name] for name in ("epochs", "steps", "minutes") if name in found} == {"minutes": 10}
+
+
 @pytest.mark.parametrize(
     ("name", "setting", "error"),
     [

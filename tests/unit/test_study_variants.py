@@ -82,6 +82,12 @@ def test_real_data_that_are_missing_are_a_gap_with_their_reason(tmp_path: Path) 
     assert "data.path is not set" in (record.points[1].refused or "")
 
 
+def test_real_data_alone_are_refused_without_their_folders_with_the_option_that_names_them(tmp_path: Path) -> None:
+    asked = Asked([Source("--size", {"size": "full"})])
+    with pytest.raises(ConfigError, match=r"of pacs and cifar10 is not set\. Choose --dataset pacs=DIR,cifar10=DIR"):
+        make_study(VARIANTS, asked, HERE, Places.of(tmp_path))
+
+
 def test_what_accelerators_cannot_do_is_a_gap_with_its_reason(tmp_path: Path) -> None:
     sources = [Source("--launcher", {"launch": {"launcher": "slurm"}})]
     axes = {"variant": ("eager", "onednn", "no-onednn")}

@@ -1,5 +1,9 @@
 """User-facing errors: one line with what is wrong, what was given and what to do."""
 
+import re
+
+ADVICE = re.compile(r"(?<=\.) (Choose|Change|Correct|Give|Install|Remove|Set|Try) .*", re.DOTALL)
+
 EXIT_RUN_FAILED = 1
 EXIT_WRONG_INPUT = 2
 EXIT_INTERRUPTED = 130
@@ -8,6 +12,11 @@ EXIT_INTERRUPTED = 130
 def escape_control_characters(message: str) -> str:
     """Returns the message on one line; names of files and parts may contain line breaks."""
     return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in message)
+
+
+def without_advice(message: str) -> str:
+    """Returns what is wrong alone, for where the options that the message advises do not exist."""
+    return ADVICE.sub("", message)
 
 
 class TrainmarkError(Exception):

@@ -33,9 +33,8 @@ from trainmark.studies.record import (
     studies_dir,
     write_record,
 )
-from trainmark.studies.study import Request, Study, Values, flat, nested
+from trainmark.studies.study import LENGTHS, Request, Study, Values, flat, nested
 
-LENGTHS = {"train.epochs", "train.steps", "train.minutes"}
 MAX_RUNS = 10_000  # a typo in a range would plan for hours
 
 
@@ -144,7 +143,8 @@ def plan_point(
     """Plans one run; its seed is that of the round unless the point sets one."""
     settings: dict[str, Setting] = {"seed": record.seed + round_ - 1, **point.settings}
     base = _without_foreign_data(record.base, point)
-    choices = resolve_config([Source(f"the study {record.study}", base), Source(point.label, nested(settings))])
+    name = f"the study {record.study}"
+    choices = resolve_config([Source(name, base), Source(name, nested(settings))])
     return pipeline.plan_run(choices, with_slots_of(site, point.slot_cores), places, dry_run=dry_run)
 
 

@@ -12,7 +12,7 @@ from trainmark.collect.build import read_run
 from trainmark.collect.measured import Measured
 from trainmark.collect.statistics import median_interval
 from trainmark.spec.config import Section, Setting
-from trainmark.spec.errors import TrainmarkError
+from trainmark.spec.errors import TrainmarkError, without_advice
 from trainmark.spec.result import Result
 from trainmark.spec.run_folder import RunFolder
 from trainmark.spec.site import Site
@@ -173,7 +173,8 @@ class PointOutcomes:
         """Why the point has no Result; None if it has one."""
         if self.results():
             return None
-        return self.refused or next((run.reason for run in self.runs if run.reason), "not run yet")
+        refused = without_advice(self.refused) if self.refused else None
+        return refused or next((run.reason for run in self.runs if run.reason), "not run yet")
 
 
 @dataclass(frozen=True)

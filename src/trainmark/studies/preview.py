@@ -3,9 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
+from trainmark.spec.errors import without_advice
 from trainmark.spec.units import counted, show_duration
 from trainmark.studies.outcomes import NO_RUNS
 from trainmark.studies.record import StudyRecord
+from trainmark.studies.study import flat
 
 
 def preview_lines(record: StudyRecord) -> list[str]:
@@ -21,7 +23,8 @@ def preview_lines(record: StudyRecord) -> list[str]:
     for planned in record.points:
         nodes = [counted(planned.nodes, "node")] if planned.nodes > 1 else []
         seconds = [f"{_range_text(planned.seconds)} per run"] if planned.seconds else []
-        what = [f"cannot run: {planned.refused}"] if planned.refused else [", ".join([*nodes, *seconds])]
+        cannot = f"cannot run: {without_advice(planned.refused)}" if planned.refused else None
+        what = [cannot or ", ".join([*nodes, *seconds])]
         lines.append(": ".join([f"  {planned.point.label}", *filter(None, what)]))
     return lines
 
@@ -54,7 +57,9 @@ def expected_text(record: StudyRecord) -> str:
         sum(record.points[run.point].nodes * _end(record, run.point, end) for run in record.runs) / 3600
         for end in (0, 1)
     ]
-    return f"{show_duration(low)} to {show_duration(high)}, {hours[0]:.2g} to {hours[1]:.2g} node-hours"
+    at_once = flat(record.base).get("launch.launcher") == "slurm"
+    order = " one after another, less if Slurm starts several at once" if at_once and len(record.runs) > 1 else ""
+    return f"{show_duration(low)} to {show_duration(high)}{order}, {hours[0]:.2g} to {hours[1]:.2g} node-hours"
 
 
 def expected_seconds(record: StudyRecord) -> tuple[float, float] | None:

@@ -13,6 +13,7 @@ from trainmark.studies.outcomes import Outcomes, Point
 
 Values = tuple[Setting, ...]
 Overrides = Mapping[str, Setting]  # dotted names of settings → values
+LENGTHS = {"train.epochs", "train.steps", "train.minutes"}
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,8 @@ class Study:
     points: Callable[[Request], list[Point]]
     analyse: Callable[[Outcomes], Table]
     figures: Callable[[Table], list[Figure]]
-    settings: Mapping[str, Overrides] = field(default_factory=dict)  # of all points, by size; "": of all sizes
+    # Of all points, by size; "": of all sizes. A size that is not here is as long as "full".
+    settings: Mapping[str, Overrides] = field(default_factory=dict)
     repeats: int = 5
     max_spread: float = 0.10  # of the repeats of a point: larger ones are flagged
     refine: Callable[[Outcomes], list[Point]] = no_more  # more points, once all have run; [] ends the study
@@ -90,7 +92,9 @@ class Study:
     def overrides(self, size: str, *, is_smallest: bool = False) -> dict[str, Setting]:
         """Returns the settings of all points at this size of the workload; "smallest" has even shorter runs."""
         smallest = self.settings.get("smallest", {}) if is_smallest else {}
-        return {**self.settings.get("", {}), **self.settings.get(size, {}), **smallest}
+        full = self.settings.get("full", {})
+        as_long_as_full = {name: value for name, value in full.items() if name in LENGTHS}
+        return {**self.settings.get("", {}), **self.settings.get(size, as_long_as_full), **smallest}
 
 
 def nested(overrides: Overrides) -> dict[str, Any]:

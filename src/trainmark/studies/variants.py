@@ -79,7 +79,7 @@ def _datasets(request: Request) -> Sequence[Setting]:
 
 def _points(request: Request) -> list[Point]:
     variants, allocators, pythons, models, datasets = (axis.values(request) for axis in VARIANTS.axes)
-    _refuse_two_folders(list(map(str, datasets)))
+    _check_folders(request, list(map(str, datasets)))
     has_builds = any(python != THIS_BUILD for python in pythons)
     first = _first("eager", variants)
     # Other allocators are compared with eager alone: all pairs would be many runs that say little.
@@ -93,11 +93,18 @@ def _points(request: Request) -> list[Point]:
     ]
 
 
-def _refuse_two_folders(datasets: Sequence[str]) -> None:
-    """Raises if points would differ in the folder of their dataset alone."""
+def _check_folders(request: Request, datasets: Sequence[str]) -> None:
+    """Raises if points would differ in the folder of their dataset alone, or all are real data without one."""
     names = [dataset.partition("=")[0] for dataset in datasets]
     if twice := [name for name in names if names.count(name) > 1]:
         raise ConfigError(f"--dataset has {twice[0]} more than once. Compare folders in two studies.")
+    real = WORKLOADS.load(request.base.workload).sizes if request.base.size == "full" else {}
+    if all(dataset in real for dataset in datasets):
+        example = ",".join(f"{dataset}=DIR" for dataset in datasets)
+        raise ConfigError(
+            f"Size full trains on real data, but data.path of {' and '.join(datasets)} is not set. Choose --dataset "
+            f"{example} (docs/workloads/{request.base.workload}.md says how to get them), or --dataset synthetic."
+        )
 
 
 def _point(
