@@ -77,7 +77,7 @@ SIZED_GRADIENT_CASES = [
     (size, *case) for case in GRADIENT_CASES for size in (SIZES_OVER_MPI if case[0] == "mpi" else SIZES)
 ]
 SIZES_OF_TRAINING = (2, 4)
-SIZES_OF_MEMORY = (2, 6)  # of what takes many steps: error feedback and going on from a state
+SIZES_OF_MEMORY = (2, 4)  # of what takes many steps: error feedback and going on from a state
 
 # About 1.1 MB, so that headers do not count; odd sizes, and tensors smaller than the number of workers.
 LARGE = ((300, 401), (7,), (401, 250), (3,), (16, 8, 3, 3), (199, 301))
