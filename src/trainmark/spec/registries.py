@@ -77,6 +77,19 @@ BOOTSTRAPS = Registry(
     group="trainmark.bootstraps",
 )
 
+BATCHINGS = Registry(
+    "batching",
+    {
+        "random": "trainmark.data.batching:random",
+        "aspect": "trainmark.data.batching:aspect",
+        "size": "trainmark.data.batching:size",
+        "nearest": "trainmark.data.batching:nearest",
+        "pixels": "trainmark.data.batching:pixels",
+        "singles": "trainmark.data.batching:singles",
+    },
+    group="trainmark.batchings",
+)
+
 ENGINES = Registry(
     "engine",
     {
@@ -246,6 +259,7 @@ KINDS = {
     "models": MODELS,
     "datasets": DATASETS,
     "bootstraps": BOOTSTRAPS,
+    "batchings": BATCHINGS,
     "engines": ENGINES,
     "tasks": TASKS,
     "qualities": QUALITIES,

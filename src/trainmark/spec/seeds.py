@@ -14,6 +14,7 @@ class RandomStream(IntEnum):
     AUGMENT = 3
     SYNTHETIC = 4
     NOISE = 5
+    BATCHING = 6
 
 
 def generator_for(seed: int, member: int, stream: RandomStream, *more: int) -> np.random.Generator:
