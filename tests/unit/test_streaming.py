@@ -32,6 +32,7 @@ class Numbered:
 
     labels = np.arange(10) * 10
     sample_shape = (2, 3, 4)
+    shapes = None
     offset = np.array([1.0, 3.0], np.float32)
     scale = np.array([1.0, 2.0], np.float32)
 

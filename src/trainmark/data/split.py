@@ -30,6 +30,11 @@ class Split:
         """The shape of one sample."""
         return tuple(self.samples.shape[1:])
 
+    @property
+    def shapes(self) -> NDArray[np.int64] | None:
+        """None: all samples have `sample_shape`."""
+        return None
+
     def fingerprint(self) -> str:
         """A checksum of all samples and labels, the same on every machine."""
         digest = hashlib.sha256(np.ascontiguousarray(self.samples).data)
@@ -40,7 +45,8 @@ class Split:
 class StoredSplit(Protocol):
     """Samples on disk, read one by one, by any process; and how stored values become model inputs, per channel.
 
-    `labels` are those of all samples: class numbers, or boxes padded to the same count for each sample.
+    `labels` are those of all samples: class numbers, or boxes padded to the same count for each sample. Images may
+    differ in height and width: `shapes` then has those of each, and `sample_shape` the medians.
     """
 
     @property
@@ -48,6 +54,11 @@ class StoredSplit(Protocol):
 
     @property
     def sample_shape(self) -> tuple[int, ...]: ...
+
+    @property
+    def shapes(self) -> NDArray[np.int64] | None:
+        """Height and width of every sample as the model sees it; None: all have `sample_shape`."""
+        ...
 
     @property
     def offset(self) -> NDArray[np.float32]: ...
@@ -90,3 +101,5 @@ class Problem:
     file: str
     index: int | None
     what: str
+    name: str | None = None  # of the sample's own file, below data.path; a skip list with it leaves the sample out
+    is_note: bool = False  # worth knowing, but the sample can be used as it is

@@ -99,6 +99,8 @@ NUM_FINGERPRINTED = 4  # samples; a real one has 54 MiB
 class Years:
     """The samples of several files; the normalisation is that of `reference`, a file of train."""
 
+    shapes: NDArray[np.int64] | None = None  # all samples have `sample_shape`
+
     def __init__(self, files: Sequence[YearFile], reference: YearFile) -> None:
         if len({file.image_shape for file in (*files, reference)}) > 1:
             listed = ", ".join(f"{file.path} {file.image_shape}" for file in (reference, *files))

@@ -41,6 +41,11 @@ class StoredImages:
         return (3, self.image_size, self.image_size)
 
     @property
+    def shapes(self) -> NDArray[np.int64] | None:
+        """None: all images have `sample_shape`."""
+        return None
+
+    @property
     def offset(self) -> NDArray[np.float32]:
         """The mean of each channel."""
         return MEAN

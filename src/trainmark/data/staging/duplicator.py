@@ -143,6 +143,11 @@ class StagedSplit:
         return self._split.sample_shape
 
     @property
+    def shapes(self) -> NDArray[np.int64] | None:
+        """Height and width of every sample, if they differ."""
+        return self._split.shapes
+
+    @property
     def offset(self) -> NDArray[np.float32]:
         """The offset of each channel."""
         return self._split.offset
