@@ -20,7 +20,7 @@ from trainmark.spec.registries import COMMUNICATION, OPTIMIZERS, PARALLEL, PRECI
 from trainmark.train.torch.build import set_batch_norm_momentum
 from trainmark.train.torch.collectives import sync_overflow
 from trainmark.train.torch.parallel.batch_norm import synchronise
-from trainmark.train.torch.protocols import Arithmetic, Parallelism, Parts, WorkerGroup
+from trainmark.train.torch.protocols import Arithmetic, Parallelism, Parts, Pass, WorkerGroup
 from trainmark.workloads.find import find_card
 
 STEPS, STEPS_BEFORE_SAVING = 3, 2
@@ -170,6 +170,11 @@ def assemble(case: Case, workers: WorkerGroup, replicas: WorkerGroup) -> Parts:
     )
 
 
+def passes_of(case: Case, inputs: Tensor, targets: Tensor) -> list[Pass]:
+    parts = zip(inputs.chunk(case.accumulation), targets.chunk(case.accumulation), strict=True)
+    return [Pass(*samples, weight=1 / case.accumulation) for samples in parts]
+
+
 class Run:
     """A worker's part of a case."""
 
@@ -184,7 +189,7 @@ class Run:
         for step in range(first, stop):
             inputs, targets = (part.chunk(self.case.layout.replicas)[replica] for part in samples_of(self.case, step))
             self.optimizer.zero_grad(set_to_none=True)
-            losses.append(self.trained.forward_backward(inputs, targets).item())
+            losses.append(self.trained.forward_backward(passes_of(self.case, inputs, targets)).item())
             step_with(self.parts.arithmetic, self.optimizer)
         return losses
 

@@ -62,7 +62,7 @@ def test_each_channel_is_normalised_by_its_own_mean_and_deviation(by_hand: Path)
     # (10 − 125.307) / 62.993, (20 − 122.950) / 62.089, (30 − 113.865) / 66.705
     assert samples[0, :, 3, 3].tolist() == pytest.approx([-1.830473, -1.658104, -1.257252], abs=1e-5)
     last = ResidentBatches(opened(by_hand).load("eval"), torch.device("cpu"), channels_last=True)
-    assert torch.equal(next(last.in_order(np.array([0]), 1)), samples)
+    assert torch.equal(next(last.in_order([np.array([0])])), samples)
 
 
 def test_images_that_lie_pixel_by_pixel_in_memory_are_gathered_in_the_layout_asked_for() -> None:

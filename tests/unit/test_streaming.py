@@ -76,12 +76,12 @@ def test_without_views_samples_are_as_they_are() -> None:
 
 @pytest.mark.parametrize("loader_workers", [0, 2])
 def test_samples_come_in_order_the_last_batch_smaller(loader_workers: int) -> None:
-    parts = list(batches(loader_workers).in_order(np.array([1, 2, 3, 4, 5]), 2))
+    parts = list(batches(loader_workers).in_order([np.array([1, 2]), np.array([3, 4]), np.array([5])]))
     assert [part[:, 0, 0, 0].tolist() for part in parts] == [[0, 1], [2, 3], [4]]
 
 
 def test_batches_have_the_layout_that_was_asked_for() -> None:
-    (part,) = batches(0, channels_last=True).in_order(np.array([1, 2]), 2)
+    (part,) = batches(0, channels_last=True).in_order([np.array([1, 2])])
     assert part.is_contiguous(memory_format=torch.channels_last) and part.dtype == torch.float32
 
 
@@ -128,7 +128,7 @@ def test_readers_are_forked_however_this_python_starts_other_processes() -> None
 @pytest.mark.parametrize("loader_workers", [0, 2])
 def test_reading_leaves_the_random_numbers_of_the_training_alone(loader_workers: int) -> None:
     before = torch.get_rng_state()
-    list(batches(loader_workers).in_order(np.array([1, 2]), 1))
+    list(batches(loader_workers).in_order([np.array([1]), np.array([2])]))
     assert torch.equal(torch.get_rng_state(), before)
 
 

@@ -92,7 +92,7 @@ def _in_windows(wanted: Grouping, arrange: Callable[[Shapes], Positions], *, is_
 
 
 def _dealt(wanted: Grouping, positions: Positions) -> Step:
-    """Neighbouring batches to the replicas of the same pass, which wait for each other; shares differ by one at most."""
+    """Neighbouring batches go to replicas in the same pass, which wait for each other; shares differ by one at most."""
     parts = np.array_split(positions, wanted.replicas * wanted.passes)
     return [[part for part in parts[replica :: wanted.replicas] if len(part)] for replica in range(wanted.replicas)]
 
@@ -141,7 +141,7 @@ def _split(shapes: NDArray[Any], positions: Positions, count: int) -> tuple[Posi
 def _capacity(wanted: Grouping, bucket: Positions) -> int:
     """How many images of the bucket a pass may have: all as high as the highest and as wide as the widest."""
     height, width = wanted.shapes[bucket].max(axis=0).tolist()
-    return max(1, wanted.budget // (height * width))
+    return max(1, wanted.budget // int(height * width))
 
 
 def _buckets(wanted: Grouping, logs: NDArray[np.float64], positions: Positions) -> Iterator[Positions]:

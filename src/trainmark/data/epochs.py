@@ -1,9 +1,13 @@
 """How an epoch of a member's bootstrap is shuffled, augmented and split over its workers: pure functions."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
-from trainmark.spec.config import TrainConfig
+from trainmark.data.batching import Grouping, Shapes, Step, group
+from trainmark.spec.config import RunConfig, TrainConfig
 from trainmark.spec.errors import PlanError
 from trainmark.spec.layout import global_batch, layout_of, samples_per_replica
 from trainmark.spec.seeds import RandomStream, generator_for
@@ -62,3 +66,119 @@ def epoch_views(kind: str, num_draws: int, seed: int, member: int, epoch: int) -
 def unchanged(views: Views) -> Views:
     """Views without augmentation."""
     return np.zeros_like(views)
+
+
+Rows = Indices | list[Indices]  # of sample indices, a row per step
+RowViews = Views | list[Views]
+Passes = tuple[tuple[int, float], ...]  # of a step: samples of each pass, and the weight of their mean loss
+
+
+@dataclass(frozen=True)
+class StepLoads:
+    """What each step of an epoch computes, on all workers together: samples, and pixels with and without padding."""
+
+    samples: NDArray[np.int64]
+    informative_px: NDArray[np.int64]
+    total_px: NDArray[np.int64]
+    passes: NDArray[np.int64]  # a row per pass: step, samples, height, width
+
+    def part(self, steps: slice) -> "StepLoads":
+        """Those of some steps."""
+        of_steps = range(*steps.indices(len(self.samples)))
+        chosen = (self.passes[:, 0] >= of_steps.start) & (self.passes[:, 0] < of_steps.stop)
+        passes = self.passes[chosen] - np.array([of_steps.start, 0, 0, 0])
+        return StepLoads(self.samples[steps], self.informative_px[steps], self.total_px[steps], passes)
+
+
+@dataclass(frozen=True)
+class ReplicaEpoch:
+    """A row of sample indices and of views per step; images of unlike shape also have passes and loads."""
+
+    rows: Rows
+    views: RowViews | None
+    passes: Sequence[Passes] | None = None
+    loads: StepLoads | None = None
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def part(self, steps: slice) -> "ReplicaEpoch":
+        """Some steps of the epoch."""
+        views = None if self.views is None else self.views[steps]
+        if self.passes is None or self.loads is None:
+            return ReplicaEpoch(self.rows[steps], views)
+        return ReplicaEpoch(self.rows[steps], views, self.passes[steps], self.loads.part(steps))
+
+
+def replica_epoch(
+    config: RunConfig, counts: NDArray[np.uint8], shapes: Shapes | None, member: int, epoch: int, replica: int
+) -> ReplicaEpoch:
+    """What one replica of a member trains in an epoch; `shapes` are those of all samples if they differ."""
+    train, workers = config.train, config.ensemble.workers
+    order = epoch_order(counts, config.seed, member, epoch)
+    views = epoch_views(train.augmentation, len(order), config.seed, member, epoch)
+    if shapes is None:
+        seen = None if views is None else replica_batches(views, replica, train, workers)
+        return ReplicaEpoch(replica_batches(order, replica, train, workers), seen)
+    steps = grouped(config, shapes[order], member, epoch)
+    shares = [_share(step, replica) for step in steps]
+    chosen = [np.concatenate(passes) for passes, _ in shares]
+    return ReplicaEpoch(
+        rows=[order[positions] for positions in chosen],
+        views=None if views is None else [views[positions] for positions in chosen],
+        passes=[tuple(zip(map(len, passes), weights, strict=True)) for passes, weights in shares],
+        loads=_loads(steps, shapes[order]),
+    )
+
+
+def grouped(config: RunConfig, shapes: Shapes, member: int, epoch: int) -> list[Step]:
+    """The steps of an epoch by the chosen batching; `shapes` are those of its draws in shuffled order."""
+    train = config.train
+    mean_px = int(np.prod(shapes, axis=1).mean())
+    wanted = Grouping(
+        shapes=shapes,
+        batch_size=train.batch_size,
+        passes=train.accumulation,
+        replicas=layout_of(train, config.ensemble.workers).replicas,
+        window=train.batching_window,
+        budget=train.batch_pixels or train.batch_size * mean_px,
+        random=generator_for(config.seed, member, RandomStream.BATCHING, epoch),
+    )
+    return group(train.batching, wanted)
+
+
+def _share(step: Step, replica: int) -> tuple[list[Indices], list[float]]:
+    """A replica's passes, and weights of their mean losses such that the mean over replicas is that of all samples.
+
+    A replica without samples takes one of another's with weight 0: it must take part in the exchange.
+    """
+    samples = sum(len(each) for passes in step for each in passes)
+    if not step[replica]:
+        return [step[0][0][:1]], [0.0]
+    return step[replica], [len(step) * len(each) / samples for each in step[replica]]
+
+
+def _loads(steps: list[Step], shapes: Shapes) -> StepLoads:
+    passes = np.array(
+        [
+            (number, len(each), *shapes[each].max(axis=0))
+            for number, step in enumerate(steps)
+            for replica in step
+            for each in replica
+        ],
+        np.int64,
+    ).reshape(-1, 4)
+    samples, total = np.zeros((2, len(steps)), np.int64)
+    np.add.at(samples, passes[:, 0], passes[:, 1])
+    np.add.at(total, passes[:, 0], passes[:, 1:].prod(axis=1))
+    pixels = shapes.prod(axis=1)
+    informative = [sum(int(pixels[each].sum()) for replica in step for each in replica) for step in steps]
+    return StepLoads(samples, np.array(informative, np.int64), total, passes)
+
+
+def steps_of_member(config: RunConfig, counts: NDArray[np.uint8], shapes: Shapes | None, member: int) -> int:
+    """The steps of an epoch, the same in all epochs of a member."""
+    if shapes is None:
+        return steps_per_epoch(int(counts.sum()), config.train, config.ensemble.workers)
+    order = epoch_order(counts, config.seed, member, 0)
+    return len(grouped(config, shapes[order], member, 0))

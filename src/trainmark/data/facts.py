@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+from trainmark.spec.config import RunChoices
 from trainmark.spec.errors import DataError
 from trainmark.spec.registries import DATASETS
 from trainmark.spec.units import counted, show_shape
@@ -22,6 +23,12 @@ def facts_of(dataset: Any) -> DataFacts:
         sample_shape=shape,
         is_simulated=getattr(dataset, "is_simulated", False),
     )
+
+
+def varies_in_shape(config: RunChoices) -> bool:
+    """Whether the images of the run's dataset differ in height and width, according to its settings."""
+    kind = DATASETS.load(config.dataset)
+    return getattr(kind(kind.Settings.model_validate(config.data)), "variable_shape", False)
 
 
 def num_stored(dataset: Any) -> int | None:

@@ -175,16 +175,28 @@ def _serve(
 def _stacked(
     splits: Sequence[StoredSplit], augmentation: str, wanted: Wanted, buffer: _Buffer | None = None
 ) -> NDArray[Any]:
-    """The samples of a batch in one array, in the buffer if one is given."""
+    """The samples of a batch in one array, in the buffer if one is given; smaller images are padded with zeros."""
     split = splits[wanted.split]
     numbers = zip(wanted.indices.tolist(), wanted.seeds.tolist(), strict=True)
     first = split.read(*_of_sample(next(numbers), augmentation))
-    shape = (len(wanted.indices), *first.shape)
+    largest = first.shape[1:] if split.shapes is None else tuple(split.shapes[wanted.indices].max(axis=0).tolist())
+    shape = (len(wanted.indices), first.shape[0], *largest)
     stacked = np.empty(shape, first.dtype) if buffer is None else buffer.array(shape, first.dtype)
-    stacked[0] = first
+    _place(first, stacked[0])
     for place, sample in enumerate(numbers, 1):
-        stacked[place] = split.read(*_of_sample(sample, augmentation))
+        _place(split.read(*_of_sample(sample, augmentation)), stacked[place])
     return stacked
+
+
+def _place(sample: NDArray[Any], padded: NDArray[Any]) -> None:
+    """Copies a sample into the top left corner, and zeros into the rest."""
+    if sample.shape == padded.shape:
+        padded[...] = sample
+        return
+    height, width = sample.shape[1:]
+    padded[:, :height, :width] = sample
+    padded[:, height:] = 0
+    padded[:, :height, width:] = 0
 
 
 def _of_sample(sample: tuple[int, int], augmentation: str) -> tuple[int, str, int]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trainmark.data.epochs import MAX_SHIFT, Indices, Views
+from trainmark.data.epochs import MAX_SHIFT, Indices, Rows, RowViews, Views
 from trainmark.data.readers import Readers, Wanted
 from trainmark.data.split import Split, StoredSplit
 
@@ -56,7 +56,7 @@ Source = DatasetSource | Synthetic
 
 
 def batches_of(
-    source: DatasetSource, rows: Indices, views: Views | None
+    source: DatasetSource, rows: Rows, views: RowViews | None
 ) -> Iterator[tuple[NDArray[np.float32], NDArray[Any]]]:
     """Yields model inputs and targets of each row, for engines that take numpy; images are N × C × H × W."""
     labels = source.split.labels
@@ -77,6 +77,20 @@ def samples_of(source: DatasetSource, indices: Indices, batch_size: int) -> Iter
     )
     for samples in stored:
         yield normalised(samples, source.split)
+
+
+def alike(source: DatasetSource, indices: Indices, batch_size: int) -> list[Indices]:
+    """Positions in `indices` of each batch to predict: consecutive, or images of one shape alone.
+
+    So predictions never see padding, and depend neither on the batch nor on the number of workers.
+    """
+    shapes = source.split.shapes
+    if shapes is None:
+        return [np.arange(start, min(start + batch_size, len(indices))) for start in range(0, len(indices), batch_size)]
+    _, number = np.unique(shapes[indices], axis=0, return_inverse=True)
+    order = np.argsort(number.reshape(-1), kind="stable")
+    groups = np.split(order, np.flatnonzero(np.diff(number.reshape(-1)[order])) + 1)
+    return [group[start : start + batch_size] for group in groups for start in range(0, len(group), batch_size)]
 
 
 def normalised(samples: Samples, split: Split | StoredSplit) -> NDArray[np.float32]:

@@ -5,7 +5,7 @@ from difflib import SequenceMatcher
 from importlib.util import find_spec
 from typing import Literal
 
-from trainmark.plan.data_check import image_refusals
+from trainmark.plan.data_check import image_refusals, shape_refusals
 from trainmark.spec.config import RunConfig, Section, TrainConfig
 from trainmark.spec.engine_offer import OPTIONAL_SETTINGS, EngineOffer, differing, find_engine
 from trainmark.spec.errors import PlanError
@@ -37,6 +37,7 @@ def check_compatible(config: RunConfig, workers: int, site: Site) -> None:
         *_length(config, workers),
         *offer.refusals(config, workers, site),
         *image_refusals(config),
+        *shape_refusals(config, offer),
     ):
         raise PlanError(refusal)
 

@@ -1,17 +1,20 @@
 """Checks that a run's data exist or can be generated, fit the model, suffice, and have enough storage."""
 
 from collections.abc import Iterator
+from difflib import SequenceMatcher
 from typing import Any
 
 from trainmark.data.bootstrap import check_draws
-from trainmark.data.facts import facts_of
+from trainmark.data.facts import facts_of, varies_in_shape
 from trainmark.data.folders import planned_dataset
 from trainmark.machine.storage import check_space
 from trainmark.plan.parts import known_classes
-from trainmark.spec.config import RunConfig
+from trainmark.spec.config import RunConfig, TrainConfig
+from trainmark.spec.engine_offer import EngineOffer, find_engine
 from trainmark.spec.errors import ConfigError, PlanError
+from trainmark.spec.layout import SPLITTING
 from trainmark.spec.plan import Plan
-from trainmark.spec.registries import DATASETS
+from trainmark.spec.registries import DATASETS, ENGINES, MODELS
 from trainmark.spec.run_folder import Places
 from trainmark.spec.site import Site
 from trainmark.spec.units import show_shape
@@ -45,6 +48,42 @@ def image_refusals(config: RunConfig) -> Iterator[str]:
         yield from _too_small(config, shape, kind.Settings.model_fields)
         yield from _other_channels(config, shape[0])
     yield from _too_many_classes(config, known_classes(config))
+
+
+SHAPE_SETTINGS = ("batching", "batching_window", "batch_pixels", "mask_padding")  # of images of unlike shape
+
+
+def shape_refusals(config: RunConfig, offer: EngineOffer) -> Iterator[str]:
+    """Yields why images of unlike shape cannot be trained so, or settings for them that have no effect."""
+    train, card = config.train, find_card(config.model)
+    changed = [key for key in SHAPE_SETTINGS if getattr(train, key) != TrainConfig.model_fields[key].default]
+    if not varies_in_shape(config):
+        for key in changed:
+            yield f"The images of {config.dataset} are all of one shape, so train.{key} has no effect. Remove it."
+        return
+    if not offer.variable_shapes:
+        others = " or ".join(name for name in ENGINES if find_engine(name).variable_shapes)
+        yield (
+            f"The engine {train.engine} trains images of one shape only. "
+            f"Choose --set train.engine={others}, or another dataset."
+        )
+    if not card.any_shape:
+        able = [name for name in MODELS if find_card(name).any_shape and find_card(name).task == card.task]
+        nearest = max(able, key=lambda name: SequenceMatcher(None, name, config.model).ratio(), default=None)
+        yield (
+            f"{config.model} takes images of one shape, but those of {config.dataset} differ. "
+            f"Choose {f'--set model={nearest}' if nearest else 'another model'}, or another dataset."
+        )
+    if train.parallel in SPLITTING:
+        yield (
+            f"train.parallel={train.parallel} passes tensors of one shape between its stages, but the images of "
+            f"{config.dataset} differ. Choose --set train.parallel=data or --set train.parallel=sharded."
+        )
+    if train.batch_pixels is not None and train.batching != "pixels":
+        yield (
+            f"train.batch_pixels limits the batches of train.batching=pixels, but it is {train.batching}. "
+            "Choose --set train.batching=pixels, or remove train.batch_pixels."
+        )
 
 
 def check_data_facts(config: RunConfig, found: DataFacts) -> None:

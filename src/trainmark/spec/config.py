@@ -119,6 +119,14 @@ class TrainChoices(StrictSection):
     stop_at_target: bool = Field(False, description="end at the first evaluation that reaches evaluate.target_quality")
     batch_size: int = Field(ge=1, description="samples per forward and backward pass of a worker")
     accumulation: int = Field(1, ge=1, description="gradient accumulation: passes per optimizer step")
+    batching: str = Field(
+        "random", description="name from `trainmark list batchings`; which images of unlike shape share a batch"
+    )
+    batching_window: int = Field(1024, ge=1, description="samples among which those of a batch are chosen by shape")
+    batch_pixels: int | None = Field(
+        None, ge=1, description="pixels: most of a pass, padding included; default: batch_size × a mean image"
+    )
+    mask_padding: bool = Field(False, description="keep padding out of convolutions, batch statistics and pooling")
     augmentation: Literal["none", "flip-shift", "crop", "crop-colour"] = Field(
         "none", description="random augmentation of training images"
     )

@@ -38,6 +38,7 @@ class EngineOffer:
     communication: Collection[str] = ("allreduce",)
     communication_precisions: Collection[str] = ("fp32",)
     optional_settings: Collection[str] = ()  # those of OPTIONAL_SETTINGS that it has
+    variable_shapes: bool = False  # images of unlike height and width in a batch (`passes` of Engine.feed)
     section: str | None = None  # of [train], with engine-specific settings
     # Returns its section fully resolved, as {section: values}; called after the precision is chosen.
     fill: Fill = _fill_nothing

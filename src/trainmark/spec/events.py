@@ -67,6 +67,7 @@ class DataReady(Event):
     dataset: str | None = None
     synthetic: bool = False
     kept: str | None = None  # where training reads its samples from
+    steps_per_epoch: int | None = None  # None in events of earlier versions
 
 
 class EngineReady(Event):
@@ -142,7 +143,10 @@ class EpochStart(Event):
 
 
 class Steps(Event):
-    """A block of steps: durations, data waits, losses (None if not finite), learning rates."""
+    """A block of steps: durations, data waits, losses (None if not finite), learning rates.
+
+    With images of unlike shape also, of all workers of the member: samples, pixels and FLOPs (on rank 0) of each step.
+    """
 
     kind: Literal["steps"] = "steps"
     first_step: int
@@ -151,6 +155,10 @@ class Steps(Event):
     loss: list[FiniteFloat | None]
     learning_rate: list[FiniteFloat] = []
     epoch: int | None = None
+    samples: list[int] = []
+    informative_px: list[int] = []
+    total_px: list[int] = []
+    flop: dict[str, list[FiniteFloat]] = {}  # convention → at the padded shapes
 
 
 class EpochStop(Event):

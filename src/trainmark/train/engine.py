@@ -2,7 +2,7 @@
 
 import importlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, NamedTuple, Protocol
@@ -10,8 +10,9 @@ from typing import IO, Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from trainmark.data.batching import Shapes
 from trainmark.data.bootstrap import Counts
-from trainmark.data.epochs import Indices, Views
+from trainmark.data.epochs import Indices, Passes, Rows, RowViews
 from trainmark.data.source import DatasetSource, Source
 from trainmark.spec.config import RunConfig
 from trainmark.spec.events import EngineReady, EpochFacts
@@ -73,6 +74,7 @@ class Data(NamedTuple):
     sample_shape: tuple[int, ...]
     train: Source
     evaluation: DatasetSource | None  # None with synthetic data: nothing to evaluate
+    shapes: Shapes | None = None  # of all training samples, if they differ
 
 
 class DeviceFacts(NamedTuple):
@@ -163,8 +165,12 @@ class Engine(Protocol):
         """What this rank's device can do at the run's precision (machine/ceilings.py)."""
         ...
 
-    def feed(self, rows: Indices, views: Views | None) -> Iterator[Batch]:
-        """Yields the training batch of each row of sample indices, prefetched and augmented as `views` says."""
+    def feed(self, rows: Rows, views: RowViews | None, passes: Sequence[Passes] | None = None) -> Iterator[Batch]:
+        """Yields the training batch of each row of sample indices, prefetched and augmented as `views` says.
+
+        Images of unlike shape come with `passes`: each is padded to its own largest image. An engine whose offer does
+        not name them never gets any.
+        """
         ...
 
     def step(self, batch: Batch, rate: float, decay_factor: float) -> Loss:

@@ -58,7 +58,8 @@ def _measure(engine: Engine, forward: ForwardPass | str, data: Data, batch_size:
 def _batches(engine: Engine, data: Data, batch_size: int) -> list[Batch]:
     """Returns batches of the member's own training samples, the only ones that are staged."""
     drawn = np.flatnonzero(data.counts).astype(np.int64)
-    return list(engine.feed(np.resize(drawn, (NUM_BATCHES, batch_size)), None))
+    rows = np.resize(drawn, (NUM_BATCHES, batch_size))
+    return list(engine.feed(rows, None, None if data.shapes is None else [((batch_size, 1.0),)] * NUM_BATCHES))
 
 
 def time_passes(

@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from trainmark.data.epochs import Indices, Views, epoch_order, epoch_views, replica_batches, unchanged
+from trainmark.data.epochs import ReplicaEpoch, replica_epoch, unchanged
 from trainmark.spec.layout import global_batch, layout_of
 from trainmark.spec.length import scheduled_steps
 from trainmark.spec.registries import SCHEDULES
@@ -12,6 +12,7 @@ from trainmark.train.checkpoints import Checkpoints, Position
 from trainmark.train.end_of_training import EndOfTraining
 from trainmark.train.engine import Batch, Data, Engine, RankContext
 from trainmark.train.evaluation import evaluate
+from trainmark.train.step_measures import MeasureLoads, step_measures
 from trainmark.train.step_recorder import StepRecorder
 from trainmark.train.traffic import Traffic
 from trainmark.workloads.learning_rate import Progress, is_collapsed, learning_rate, weight_decay_factor
@@ -28,6 +29,7 @@ class Training(NamedTuple):
     checkpoints: Checkpoints
     end: EndOfTraining
     recorder: StepRecorder
+    measure_loads: MeasureLoads
 
 
 def train(
@@ -35,7 +37,7 @@ def train(
 ) -> tuple[float | None, Position]:
     """Trains from `position` to the end; returns rank 0's quality of the last evaluation, and the position then."""
     recorder = StepRecorder(context.log, engine.clock, Traffic(engine.why_bytes_uncounted()), position.trained_s)
-    training = Training(context, engine, data, checkpoints, end, recorder)
+    training = Training(context, engine, data, checkpoints, end, recorder, step_measures(context))
     quality, is_over = None, False
     while not is_over:
         epoch = position.epoch
@@ -54,24 +56,27 @@ def train(
 def _train_epoch(training: Training, position: Position) -> Position:
     """Trains the rest of the current epoch, or up to the end of training; returns the position after it."""
     context, engine, recorder = training.context, training.engine, training.recorder
-    rows, views = _batches_of(context, training.data, position.epoch)
-    steps = _progress(context, position, len(rows))[: training.end.steps_left(position.step)]
-    planned = slice(position.step_of_epoch, position.step_of_epoch + len(steps))
-    views = None if views is None else _unaugmented_at_end(context, steps, views[planned])
+    whole = _epoch_of(context, training.data, position.epoch)
+    steps = _progress(context, position, len(whole))[: training.end.steps_left(position.step)]
+    planned = whole.part(slice(position.step_of_epoch, position.step_of_epoch + len(steps)))
+    _unaugment_end(context, steps, planned)
     rates = _rates(context, steps)
-    batches = engine.feed(rows[planned], views)
-    recorder.start_epoch(position.epoch, position.step)
+    batches = engine.feed(planned.rows, planned.views, planned.passes)
+    recorder.start_epoch(position.epoch, position.step, training.measure_loads(planned.loads))
     done = _train_steps(training, position, batches, rates)
     engine.sync_weights()  # inside the epoch's time, which includes pending exchanges
     recorder.stop_epoch()
-    samples = (done - position.step) * global_batch(context.config.train, context.workers)
-    recorder.close_epoch(samples, len(rows), engine.epoch_facts())
+    trained = slice(0, done - position.step)
+    samples = trained.stop * global_batch(context.config.train, context.workers)
+    if planned.loads is not None:
+        samples = int(planned.loads.samples[trained].sum())
+    recorder.close_epoch(samples, len(whole), engine.epoch_facts())
     return Position(done, position.epoch + 1, 0, recorder.trained_s())
 
 
 def _train_steps(training: Training, position: Position, batches: Iterator[Batch], rates: list[Rate]) -> int:
     """Trains the batches, or fewer if the end of training comes; returns the number of the step after them."""
-    _, engine, _, checkpoints, end, recorder = training
+    _, engine, _, checkpoints, end, recorder, _ = training
     done, waiting = position.step, time.perf_counter_ns()
     for done, (batch, (rate, decay_factor)) in enumerate(zip(batches, rates, strict=True), position.step + 1):
         ready = time.perf_counter_ns()
@@ -87,14 +92,10 @@ def _train_steps(training: Training, position: Position, batches: Iterator[Batch
     return done
 
 
-def _batches_of(context: RankContext, data: Data, epoch: int) -> tuple[Indices, Views | None]:
-    """The sample indices of each step of this rank, and the augmentation of each sample."""
-    config, workers = context.config, context.workers
-    replica = layout_of(config.train, workers).replica_of(context.rank.rank)
-    order = epoch_order(data.counts, config.seed, context.member, epoch)
-    rows = replica_batches(order, replica, config.train, workers)
-    views = epoch_views(config.train.augmentation, len(order), config.seed, context.member, epoch)
-    return rows, None if views is None else replica_batches(views, replica, config.train, workers)
+def _epoch_of(context: RankContext, data: Data, epoch: int) -> ReplicaEpoch:
+    """What this rank's replica trains in an epoch."""
+    replica = layout_of(context.config.train, context.workers).replica_of(context.rank.rank)
+    return replica_epoch(context.config, data.counts, data.shapes, context.member, epoch, replica)
 
 
 def _progress(context: RankContext, position: Position, per_epoch: int) -> list[Progress]:
@@ -106,11 +107,12 @@ def _progress(context: RankContext, position: Position, per_epoch: int) -> list[
     return [Progress(min(step, total - 1), per_epoch, total, warmup) for step in steps]
 
 
-def _unaugmented_at_end(context: RankContext, steps: list[Progress], views: Views) -> Views:
-    """The views, with augmentation switched off in the final collapse."""
-    collapsed = [is_collapsed(progress, context.config.train) for progress in steps]
-    views[collapsed] = unchanged(views[collapsed])
-    return views
+def _unaugment_end(context: RankContext, steps: list[Progress], planned: ReplicaEpoch) -> None:
+    """Switches augmentation off in the final collapse."""
+    if planned.views is not None:
+        for number, progress in enumerate(steps):
+            if is_collapsed(progress, context.config.train):
+                planned.views[number] = unchanged(planned.views[number])
 
 
 def _rates(context: RankContext, steps: list[Progress]) -> list[Rate]:

@@ -8,7 +8,7 @@ import sys
 import time
 from functools import partial
 
-from trainmark.data.epochs import steps_per_epoch
+from trainmark.data.epochs import steps_of_member
 from trainmark.machine.allocators import loaded_allocator
 from trainmark.machine.software import describe_software, recorded_environment
 from trainmark.machine.storage import read_when_visible
@@ -42,7 +42,7 @@ def train_member(context: RankContext, attempt_number: int, request: EndRequest,
     request.connect(store, rank.rank, context.workers, context.config.train, engine.clock.wait)
     stop_sampling = sample_usage(record, rank, attempt)  # after all ranks of the node have logged RankStarted
     _build(context, engine, data)
-    steps = steps_per_epoch(int(data.counts.sum()), context.config.train, context.workers)
+    steps = steps_of_member(context.config, data.counts, data.shapes, context.member)
     find = partial(find_checkpoints, record.folder, context.member, attempt_number)
     position = resume_from_newest(agree_on_checkpoints(find, rank.rank, store), context, engine, store, steps)
     if waits_for_start:

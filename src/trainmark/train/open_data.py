@@ -3,6 +3,7 @@
 import numpy as np
 
 from trainmark.data.bootstrap import read_counts
+from trainmark.data.epochs import steps_of_member
 from trainmark.data.folders import with_folder
 from trainmark.data.readers import Readers
 from trainmark.data.source import DatasetSource, Resident, Streamed, Synthetic
@@ -45,9 +46,16 @@ def open_data(context: RankContext) -> Data:
         wanted = Selection(config.dataset, fingerprints[0], counts > 0)
         splits[0] = stage_on_node(splits[0], wanted, record, context.rank, context.attempt, log)
     train, held_out = sources_of(splits, config)
-    fingerprint = "-".join(fingerprints)
-    log.write(DataReady(dataset=config.dataset, draws=draws, fingerprint=fingerprint, kept=_where(train)))
-    return Data(counts, splits[0].sample_shape, train, held_out)
+    log.write(
+        DataReady(
+            dataset=config.dataset,
+            draws=draws,
+            fingerprint="-".join(fingerprints),
+            kept=_where(train),
+            steps_per_epoch=steps_of_member(config, counts, splits[0].shapes, context.member),
+        )
+    )
+    return Data(counts, splits[0].sample_shape, train, held_out, splits[0].shapes)
 
 
 def _where(source: DatasetSource) -> str:
@@ -67,8 +75,10 @@ def sources_of(splits: list[Split | StoredSplit], config: RunConfig) -> list[Dat
 
 
 def _fits(split: StoredSplit, config: RunConfig) -> bool:
-    """Whether the split is small and not augmented."""
-    return config.train.augmentation == "none" and len(split) * split.read(0, "none", 0).nbytes <= RESIDENT_BYTES
+    """Whether the split is small, not augmented, and its samples are alike."""
+    if split.shapes is not None or config.train.augmentation != "none":
+        return False
+    return len(split) * split.read(0, "none", 0).nbytes <= RESIDENT_BYTES
 
 
 def read_whole(split: Split | StoredSplit) -> Split:

@@ -9,6 +9,7 @@ from trainmark.spec.errors import TrainmarkError
 from trainmark.spec.events import EpochFacts, EpochStart, EpochStop, Steps
 from trainmark.train.engine import Clock, Loss, Stamp
 from trainmark.train.event_log import EventLog
+from trainmark.train.step_measures import StepMeasures
 from trainmark.train.traffic import Traffic
 
 SECONDS_BETWEEN_BLOCKS = 1.0
@@ -29,6 +30,8 @@ class StepRecorder:
         self._last_end: Stamp = None
         self._epoch = 0
         self._first_step = 0
+        self._first_of_epoch = 0
+        self._measures: StepMeasures = {}
         self._last_block_ns = 0
         self._harness_ns = 0
         self._began_ns = 0
@@ -42,10 +45,11 @@ class StepRecorder:
         running_ns = time.perf_counter_ns() - self._began_ns if self._is_running else 0
         return (self._trained_ns + running_ns) / 1e9 + self._lag_s
 
-    def start_epoch(self, epoch: int, step: int) -> None:
-        """Starts the clock of the epoch's first step."""
+    def start_epoch(self, epoch: int, step: int, measures: StepMeasures | None = None) -> None:
+        """Starts the clock of the epoch's first step; `measures` are those of its steps from this one on."""
         self._log.write(EpochStart(epoch=epoch, step=step))
-        self._epoch, self._first_step = epoch, step
+        self._epoch, self._first_step, self._first_of_epoch = epoch, step, step
+        self._measures = measures or {}
         self._harness_ns = self._epoch_ns = 0
         self._start_clock()
 
@@ -118,10 +122,26 @@ class StepRecorder:
                 wait_s=[wait / 1e9 for wait in waits],
                 loss=[loss if math.isfinite(loss) else None for loss in losses],
                 learning_rate=list(rates),
+                **self._measures_of(count),
             )
         )
         self._refuse_divergence(losses)
         self._first_step += count
+
+    def _measures_of(self, count: int) -> StepMeasures:
+        """The measures of the next `count` steps."""
+        if not self._measures:
+            return {}
+        start = self._first_step - self._first_of_epoch
+        part, measures = slice(start, start + count), self._measures
+        found: StepMeasures = {
+            "samples": measures["samples"][part],
+            "informative_px": measures["informative_px"][part],
+            "total_px": measures["total_px"][part],
+        }
+        if "flop" in measures:
+            found["flop"] = {convention: flop[part] for convention, flop in measures["flop"].items()}
+        return found
 
     def _refuse_divergence(self, losses: list[float]) -> None:
         for step, loss in enumerate(losses, self._first_step):

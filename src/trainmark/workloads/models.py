@@ -14,6 +14,7 @@ RESNET_TINY = ModelCard(
     settings={"num_classes": 10, "width": 16, "channels": 3},
     num_layers=5,
     strided_1x1_input="width",
+    any_shape=True,
     builders={"torch": f"{TORCH}.resnets:resnet_tiny"},
 )
 
@@ -24,6 +25,7 @@ RESNET18 = ModelCard(
     settings=CLASSIFIER,
     num_layers=10,
     blocked_layout=True,
+    any_shape=True,
     builders={"torch": f"{TORCH}.resnets:resnet18"},
 )
 
@@ -33,6 +35,7 @@ RESNET34 = ModelCard(
     input_shape=IMAGE,
     settings=CLASSIFIER,
     num_layers=18,
+    any_shape=True,
     builders={"torch": f"{TORCH}.resnets:resnet34"},
 )
 
@@ -43,6 +46,7 @@ RESNET50_V1 = ModelCard(
     settings=CLASSIFIER,
     num_layers=18,
     blocked_layout=True,
+    any_shape=True,
     builders={"torch": f"{TORCH}.resnets:resnet50_v1"},
 )
 
@@ -53,6 +57,7 @@ RESNET50_V1_5 = ModelCard(
     settings=CLASSIFIER,
     num_layers=18,
     blocked_layout=True,
+    any_shape=True,
     builders={"torch": f"{TORCH}.resnets:resnet50_v1_5"},
 )
 
@@ -63,6 +68,7 @@ RESNET101_V1 = ModelCard(
     settings=CLASSIFIER,
     num_layers=35,
     blocked_layout=True,
+    any_shape=True,
     builders={"torch": f"{TORCH}.resnets:resnet101_v1"},
 )
 
@@ -73,6 +79,7 @@ RESNET101_V1_5 = ModelCard(
     settings=CLASSIFIER,
     num_layers=35,
     blocked_layout=True,
+    any_shape=True,
     builders={"torch": f"{TORCH}.resnets:resnet101_v1_5"},
 )
 
@@ -83,6 +90,7 @@ RESNEXT50_32X4D = ModelCard(
     input_shape=IMAGE,
     settings=CLASSIFIER,
     num_layers=18,
+    any_shape=True,
     builders={"torch": f"{TORCH}.resnets:resnext50_32x4d"},
 )
 
@@ -92,6 +100,7 @@ WIDE_RESNET50_2 = ModelCard(
     input_shape=IMAGE,
     settings=CLASSIFIER,
     num_layers=18,
+    any_shape=True,
     builders={"torch": f"{TORCH}.resnets:wide_resnet50_2"},
 )
 
@@ -101,6 +110,7 @@ WIDE_RESNET101_2 = ModelCard(
     input_shape=IMAGE,
     settings=CLASSIFIER,
     num_layers=35,
+    any_shape=True,
     builders={"torch": f"{TORCH}.resnets:wide_resnet101_2"},
 )
 
@@ -134,6 +144,7 @@ DENSENET121 = ModelCard(
     settings=CLASSIFIER,
     num_layers=64,
     smallest_side=29,  # below, nothing is left for the last transition
+    any_shape=True,
     builders={"torch": f"{TORCH}.densenet121:densenet121"},
 )
 

@@ -1,7 +1,7 @@
 """Batches on the device: gathered from a resident split, prefetched from readers, or synthetic."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from queue import Empty, Full, Queue
 from typing import Any, Protocol
@@ -12,17 +12,22 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from trainmark.data.epochs import MAX_SHIFT, Indices, Views
+from trainmark.data.epochs import MAX_SHIFT, Indices, Passes, Rows, RowViews
 from trainmark.data.source import Streamed
 from trainmark.data.split import Split
+from trainmark.train.torch.padding import zero_padding
+from trainmark.train.torch.protocols import Pass
 
 PINNED_AHEAD = 2  # prefetched batches in pinned memory
+
+
+Batch = tuple[Tensor, Tensor]  # inputs and targets
 
 
 class Batches(Protocol):
     """The source of training batches."""
 
-    def take(self, rows: Indices, views: Views | None) -> Iterator[tuple[Tensor, Tensor]]:
+    def take(self, rows: Rows, views: RowViews | None) -> Iterator[Batch]:
         """Yields the batch of each row of sample indices, augmented as `views` says."""
         ...
 
@@ -30,8 +35,8 @@ class Batches(Protocol):
 class DatasetBatches(Batches, Protocol):
     """Batches of real samples, which can also be predicted."""
 
-    def in_order(self, indices: Indices, batch_size: int) -> Iterator[Tensor]:
-        """Yields the samples of `indices`, `batch_size` at a time."""
+    def in_order(self, rows: Sequence[Indices]) -> Iterator[Tensor]:
+        """Yields the samples of each row of sample indices, not augmented."""
         ...
 
 
@@ -48,18 +53,18 @@ class ResidentBatches:
         self.device = device
         self._padded: Tensor | None = None
 
-    def take(self, rows: Indices, views: Views | None) -> Iterator[tuple[Tensor, Tensor]]:
+    def take(self, rows: Rows, views: RowViews | None) -> Iterator[Batch]:
         """Yields the batch of each row of sample indices, augmented as `views` says."""
-        indices = torch.from_numpy(rows).to(self.device)
-        seen = None if views is None else torch.from_numpy(views).to(self.device)
+        indices = torch.from_numpy(np.asarray(rows)).to(self.device)
+        seen = None if views is None else torch.from_numpy(np.asarray(views)).to(self.device)
         for step, row in enumerate(indices):
             samples = self._gather(row) if seen is None else self._gather_views(row, seen[step])
             yield samples, self.labels.index_select(0, row)
 
-    def in_order(self, indices: Indices, batch_size: int) -> Iterator[Tensor]:
-        """Yields the samples of `indices`, `batch_size` at a time."""
-        for part in torch.split(torch.from_numpy(indices).to(self.device), batch_size):
-            yield self._gather(part)
+    def in_order(self, rows: Sequence[Indices]) -> Iterator[Tensor]:
+        """Yields the samples of each row of sample indices."""
+        for row in rows:
+            yield self._gather(torch.from_numpy(row).to(self.device))
 
     def _gather(self, row: Tensor) -> Tensor:
         batch = self.samples.index_select(0, row)
@@ -107,16 +112,28 @@ class StreamedBatches:
             for values in (split.offset, split.scale)
         )
 
-    def take(self, rows: Indices, views: Views | None) -> Iterator[tuple[Tensor, Tensor]]:
+    def take(self, rows: Rows, views: RowViews | None) -> Iterator[Batch]:
         """Yields the batch of each row of sample indices, augmented as `views` says."""
         stored = self._source.read(list(rows), None if views is None else list(views))
         for row, samples in zip(rows, self._tensors(stored), strict=True):
             yield self._prepared(samples), self._labels.index_select(0, torch.from_numpy(row).to(self._device))
 
-    def in_order(self, indices: Indices, batch_size: int) -> Iterator[Tensor]:
-        """Yields the samples of `indices`, `batch_size` at a time."""
-        parts = [indices[start : start + batch_size] for start in range(0, len(indices), batch_size)]
-        for samples in self._tensors(self._source.read(parts, None)):
+    def take_passes(self, rows: Rows, views: RowViews | None, passes: Sequence[Passes]) -> Iterator[list[Pass]]:
+        """Yields the passes of each row, each padded to its own largest image."""
+        shapes = self._source.split.shapes
+        assert shapes is not None, "passes are planned for images of unlike shape"
+        parts = _by_pass(rows, passes)
+        batches = zip(parts, self.take(parts, None if views is None else _by_pass(views, passes)), strict=True)
+        for planned in passes:
+            step = []
+            for (_, weight), (row, (images, targets)) in zip(planned, batches, strict=False):
+                sizes = torch.from_numpy(shapes[row])
+                step.append(Pass(zero_padding(images, sizes), targets, weight, sizes))
+            yield step
+
+    def in_order(self, rows: Sequence[Indices]) -> Iterator[Tensor]:
+        """Yields the samples of each row of sample indices."""
+        for samples in self._tensors(self._source.read(list(rows), None)):
             yield self._prepared(samples)
 
     def _tensors(self, arrays: Iterator[NDArray[Any]]) -> Iterator[Tensor]:
@@ -129,6 +146,13 @@ class StreamedBatches:
         else:
             values = samples.to(torch.float32, copy=True)
         return values.sub_(self._offset).div_(self._scale).contiguous(memory_format=self._layout)
+
+
+def _by_pass(rows: Rows, passes: Sequence[Passes]) -> list[NDArray[Any]]:
+    """The values of all steps, an array per pass."""
+    counts = ([samples for samples, _ in of_step] for of_step in passes)
+    ends = (np.cumsum(of_step)[:-1] for of_step in counts)
+    return [part for row, at in zip(rows, ends, strict=True) for part in np.split(row, at)]
 
 
 def pinned(arrays: Iterator[NDArray[Any]]) -> Iterator[Tensor]:
@@ -189,11 +213,12 @@ class SyntheticBatches:
         self._layout = torch.channels_last if channels_last and len(shape) == 3 else torch.contiguous_format
         self._batch: tuple[Tensor, Tensor] | None = None
 
-    def take(self, rows: Indices, views: Views | None) -> Iterator[tuple[Tensor, Tensor]]:
+    def take(self, rows: Rows, views: RowViews | None) -> Iterator[Batch]:
         """Yields the same batch for each row."""
-        if self._batch is None or len(self._batch[0]) != rows.shape[1]:
-            self._batch = self._make(rows.shape[1])
+        if len(rows) and (self._batch is None or len(self._batch[0]) != len(rows[0])):
+            self._batch = self._make(len(rows[0]))
         for _ in range(len(rows)):
+            assert self._batch is not None
             yield self._batch
 
     def _make(self, batch_size: int) -> tuple[Tensor, Tensor]:

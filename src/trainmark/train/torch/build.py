@@ -25,6 +25,7 @@ from trainmark.spec.seeds import RandomStream, generator_for
 from trainmark.train.engine import RankContext
 from trainmark.train.torch.activations import offloading, recompute_layers
 from trainmark.train.torch.compilation import image_memory_format, uses_onednn
+from trainmark.train.torch.padding import PaddingMask
 from trainmark.train.torch.process_group import replica_group
 from trainmark.train.torch.protocols import Arithmetic, Communicator, Parallelism, Parts, WorkerGroup
 from trainmark.train.torch.tasks import Task
@@ -50,6 +51,7 @@ def build_state(context: RankContext, workers: WorkerGroup, sample_shape: tuple[
     replicas = replica_group(workers, layout)
     communicator = COMMUNICATION.load(train.communication)(_averaging(train.parallel, replicas), train)
     task = TASKS.load(find_size(config.workload, config.size).task)
+    padding = PaddingMask() if train.mask_padding else None
     parts = Parts(
         settings=train,
         layout=layout,
@@ -59,7 +61,8 @@ def build_state(context: RankContext, workers: WorkerGroup, sample_shape: tuple[
         arithmetic=_with_offloading(arithmetic, config, context.attempt),
         communicator=communicator,
         sample_shape=sample_shape,
-        build_model=lambda: build_model(config, arithmetic, device),
+        build_model=lambda: build_model(config, arithmetic, device, padding),
+        padding=padding,
     )
     parallelism = PARALLEL.load(train.parallel)(parts.build_model(), parts)
     _seed_per_rank(config.seed, context.member, context.rank.rank)
@@ -67,7 +70,9 @@ def build_state(context: RankContext, workers: WorkerGroup, sample_shape: tuple[
     return TrainingState(arithmetic, communicator, parallelism, optimizer, task)
 
 
-def build_model(config: RunConfig, arithmetic: Arithmetic, device: torch.device) -> nn.Module:
+def build_model(
+    config: RunConfig, arithmetic: Arithmetic, device: torch.device, padding: PaddingMask | None = None
+) -> nn.Module:
     """Builds the model on its device, in its memory format and precision."""
     model: nn.Module = find_card(config.model).build("torch", config.model_settings)
     if config.train.batch_norm_momentum is not None:
@@ -75,6 +80,8 @@ def build_model(config: RunConfig, arithmetic: Arithmetic, device: torch.device)
     model = arithmetic.convert(model.to(device).to(memory_format=image_memory_format(config.train)))  # type: ignore[call-overload]
     if device.type == "cpu" and config.train.torch.onednn and config.train.torch.memory_format == "channels-last":
         reject_narrow_convolutions(model)
+    if padding is not None:
+        padding.attach(model)
     if config.train.torch.recompute:
         recompute_layers(model)
     return model

@@ -1,6 +1,6 @@
 """TorchEngine: the Engine protocol of train/engine.py in PyTorch."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import IO, Any, cast
@@ -10,8 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from trainmark.data.epochs import Indices, Views
-from trainmark.data.source import DatasetSource, Resident, Source, Synthetic
+from trainmark.data.epochs import Indices, Passes, Rows, RowViews
+from trainmark.data.source import DatasetSource, Resident, Source, Synthetic, alike
 from trainmark.machine.ceilings import measure_ceiling
 from trainmark.spec.events import EngineReady, EpochFacts
 from trainmark.spec.seeds import weights_seed
@@ -27,12 +27,19 @@ from trainmark.train.engine import (
 )
 from trainmark.train.out_of_memory import explain_out_of_memory
 from trainmark.train.shared_store import Store
-from trainmark.train.torch.batches import Batches, DatasetBatches, ResidentBatches, StreamedBatches, SyntheticBatches
+from trainmark.train.torch.batches import (
+    Batch,
+    Batches,
+    DatasetBatches,
+    ResidentBatches,
+    StreamedBatches,
+    SyntheticBatches,
+)
 from trainmark.train.torch.build import TrainingState, build_state, chosen_options
 from trainmark.train.torch.compilation import image_memory_format
 from trainmark.train.torch.installation import describe_torch
 from trainmark.train.torch.process_group import barrier, gather_rows, join_group, leave_group, why_bytes_uncounted
-from trainmark.train.torch.protocols import WorkerGroup
+from trainmark.train.torch.protocols import Pass, WorkerGroup
 from trainmark.train.torch.step import Step, set_rate, set_weight_decay, step_of
 from trainmark.workloads.eager import skip_compiler
 
@@ -148,20 +155,24 @@ class TorchEngine:
             torch.cuda.reset_peak_memory_stats()
         return measured
 
-    def feed(self, rows: Indices, views: Views | None) -> Iterator[tuple[Tensor, Tensor]]:
-        """Inputs and targets of each row, on the device."""
-        assert self._train is not None
-        return self._train.take(rows, views)
+    def feed(
+        self, rows: Rows, views: RowViews | None, passes: Sequence[Passes] | None = None
+    ) -> Iterator[Batch | list[Pass]]:
+        """Inputs and targets of each row, or its passes, on the device."""
+        if passes is None:
+            assert self._train is not None
+            return self._train.take(rows, views)
+        return cast(StreamedBatches, self._train).take_passes(rows, views, passes)
 
-    def step(self, batch: tuple[Tensor, Tensor], rate: float, decay_factor: float) -> Tensor:
+    def step(self, batch: Batch | list[Pass], rate: float, decay_factor: float) -> Tensor:
         """One update; the loss stays on the device."""
-        state = self._state
+        state, train = self._state, self._context.config.train
         if self._step is None:  # not in `build`: a state may be loaded in between
-            self._step = step_of(state, captured=self._context.config.train.torch.cuda_graph)
+            self._step = step_of(state, train.accumulation, captured=train.torch.cuda_graph)
         self._whole = None
         set_weight_decay(state.optimizer, decay_factor)
-        set_rate(state.optimizer, rate, self._context.config.train.momentum_correction)
-        return self._step(*batch)
+        set_rate(state.optimizer, rate, train.momentum_correction)
+        return self._step(batch)
 
     def sync_weights(self) -> None:
         """Makes the weights the same on all ranks."""
@@ -182,12 +193,14 @@ class TorchEngine:
         share = shares[self._workers.rank]
         some = share if len(share) else np.zeros(1, np.int64)  # an empty share still needs the width of a prediction
         batches, task = cast(DatasetBatches, self._open(source)), self._state.task
+        groups = alike(source, some, self._context.config.evaluate.batch_size)
+        in_order = torch.from_numpy(np.argsort(np.concatenate(groups))).to(self._device)
         model.eval()
         with torch.inference_mode(), self._state.arithmetic.forward():
-            batch_size = self._context.config.evaluate.batch_size
-            parts = [task.predictions(model, samples) for samples in batches.in_order(some, batch_size)]
+            rows_of_groups = batches.in_order([some[group] for group in groups])
+            parts = [task.predictions(model, samples) for samples in rows_of_groups]
         model.train()
-        rows = gather_rows(torch.cat(parts)[: len(share)], [len(each) for each in shares])
+        rows = gather_rows(torch.cat(parts)[in_order][: len(share)], [len(each) for each in shares])
         return rows.cpu().numpy().astype(np.float32)
 
     def prepare_inference(self) -> ForwardPass | str:
@@ -199,9 +212,10 @@ class TorchEngine:
         model.eval()
         task, arithmetic = self._state.task, self._state.arithmetic
 
-        def forward(batch: tuple[Tensor, Tensor]) -> Tensor:
+        def forward(batch: Batch | list[Pass]) -> Tensor:
+            inputs = batch[0].inputs if isinstance(batch, list) else batch[0]
             with torch.inference_mode(), arithmetic.forward():
-                return task.predictions(model, batch[0])
+                return task.predictions(model, inputs)
 
         return forward
 

@@ -6,6 +6,7 @@ What the engine offers, its defaults per device, and what it refuses; read by th
 from collections.abc import Iterator
 from typing import Any
 
+from trainmark.data.facts import varies_in_shape
 from trainmark.spec.config import Compiler, MemoryFormat, RunChoices, RunConfig, TrainChoices, TrainConfig
 from trainmark.spec.engine_offer import EngineOffer, differing
 from trainmark.spec.layout import SPLITTING
@@ -25,16 +26,21 @@ ONEDNN_REQUIRES: dict[str, str | bool] = {
     "batch_norm": "worker",
     "torch.recompute": False,
     "torch.offload": "none",
+    "mask_padding": False,
 }
+
+
+# What masked padding requires.
+MASKING_REQUIRES: dict[str, str | bool] = {"batch_norm": "worker", "torch.compiler": "none"}
 
 
 def fill(choices: RunChoices, workers: int, site: Site) -> dict[str, Any]:
     """Returns the section with all defaults resolved; docs/benchmarks.md has the measurements behind them."""
     train = choices.train
-    train = _with(train, compiler=train.torch.compiler or default_compiler(choices.model, train, site))
+    train = _with(train, compiler=train.torch.compiler or default_compiler(choices, train, site))
     train = _with(train, memory_format=train.torch.memory_format or default_layout(choices, train, site))
     if train.torch.cuda_graph is None:
-        graph = site.has_accelerators and not reasons_against_graph(choices.model, train, workers)
+        graph = site.has_accelerators and not reasons_against_graph(choices, train, workers)
         train = _with(train, cuda_graph=graph)
     return {"torch": train.torch.model_dump()}
 
@@ -43,10 +49,10 @@ def _with(train: TrainChoices, **settings: str | bool) -> TrainChoices:
     return train.model_copy(update={"torch": train.torch.model_copy(update=settings)})
 
 
-def default_compiler(model: str, train: TrainChoices, site: Site) -> Compiler:
+def default_compiler(choices: RunChoices, train: TrainChoices, site: Site) -> Compiler:
     """Inductor on accelerators, where possible; on CPUs compilation costs a minute and gains nothing."""
     whole = (
-        has_fixed_shapes(model)
+        has_fixed_shapes(choices)
         and train.parallel == "data"
         and train.precision != "int8"
         and train.torch.memory_format != "onednn"
@@ -65,15 +71,15 @@ def default_layout(choices: RunChoices, train: TrainChoices, site: Site) -> Memo
     return "contiguous" if find_card(choices.model).narrow_channels(choices.model_settings) else "channels-last"
 
 
-def has_fixed_shapes(model: str) -> bool:
+def has_fixed_shapes(choices: RunChoices) -> bool:
     """Whether no tensor shape in the model depends on the data."""
-    return find_card(model).has_fixed_shapes
+    return find_card(choices.model).has_fixed_shapes and not varies_in_shape(choices)
 
 
-def reasons_against_graph(model: str, train: TrainChoices, workers: int) -> list[str]:
+def reasons_against_graph(choices: RunChoices, train: TrainChoices, workers: int) -> list[str]:
     """Why the step cannot be captured as one CUDA graph; empty if it can."""
     against = {
-        f"shapes inside {model} depend on the data": not has_fixed_shapes(model),
+        f"shapes inside {choices.model} depend on the data": not has_fixed_shapes(choices),
         f"{workers} workers exchange gradients inside the step": workers > 1,
         f"{train.precision} inspects the gradients before each step": train.precision in SCALED,
         "int8 draws random numbers on the host": train.precision == "int8",
@@ -94,6 +100,7 @@ def refusals(config: RunConfig, workers: int, site: Site) -> Iterator[str]:
     yield from _memory(config.train, site)
     yield from _without_onednn(config.train, site)
     yield from _unsafe_layout(config, site)
+    yield from _masking(config.train)
     yield from _speed(config, workers, site)
 
 
@@ -182,15 +189,25 @@ def _unsafe_layout(config: RunConfig, site: Site) -> Iterator[str]:
         )
 
 
+def _masking(train: TrainConfig) -> Iterator[str]:
+    for key, chosen, only in differing(train, MASKING_REQUIRES) if train.mask_padding else ():
+        yield (
+            f"Padding is masked with train.{key}={only} only, but it is {chosen}. "
+            f"Choose --set train.{key}={only}, or --set train.mask_padding=false."
+        )
+    if train.mask_padding and train.precision == "int8":
+        yield "Padding cannot be masked in int8 products. Choose --set train.mask_padding=false."
+
+
 def _speed(config: RunConfig, workers: int, site: Site) -> Iterator[str]:
     train = config.train
     if train.torch.cuda_graph and not site.has_accelerators:
         yield "CUDA graphs need a GPU, but the site has none. Do not set train.torch.cuda_graph."
-    elif train.torch.cuda_graph and (reasons := reasons_against_graph(config.model, train, workers)):
+    elif train.torch.cuda_graph and (reasons := reasons_against_graph(config, train, workers)):
         yield f"The step cannot be captured as a CUDA graph: {reasons[0]}. Choose --set train.torch.cuda_graph=false."
     if train.torch.compiler == "none":
         return
-    if not has_fixed_shapes(config.model):
+    if not has_fixed_shapes(config):
         yield f"Shapes inside {config.model} depend on the data. Choose --set train.torch.compiler=none."
     for key, chosen, only in differing(train, {"parallel": "data", "torch.recompute": False}):
         yield (
@@ -216,6 +233,7 @@ OFFER = EngineOffer(
     communication=COMMUNICATION,
     communication_precisions=COMMUNICATION_PRECISIONS,
     optional_settings=("train.batch_norm_momentum", "launch.interop_threads"),
+    variable_shapes=True,
     section="torch",
     fill=fill,
     refusals=refusals,

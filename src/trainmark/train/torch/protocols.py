@@ -1,9 +1,9 @@
 """The protocols of precisions, communication modes and parallel modes in the torch engine."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -12,7 +12,17 @@ from torch.distributed import ProcessGroup
 from trainmark.spec.config import TrainConfig
 from trainmark.spec.events import EpochFacts
 from trainmark.spec.layout import ParallelLayout
+from trainmark.train.torch.padding import PaddingMask
 from trainmark.train.torch.tasks import Task
+
+
+class Pass(NamedTuple):
+    """One forward and backward pass: its samples, and the weight of their mean loss in that of the step."""
+
+    inputs: Tensor
+    targets: Tensor
+    weight: float = 1.0
+    sizes: Tensor | None = None  # height and width of each image, of which the rest is padding; None: no padding
 
 
 class Scaler(Protocol):
@@ -113,6 +123,7 @@ class Parts:
     communicator: Communicator
     sample_shape: tuple[int, ...]
     build_model: Callable[[], nn.Module]
+    padding: PaddingMask | None = None  # None: padding is computed like everything else
 
 
 class Parallelism(Protocol):
@@ -122,8 +133,8 @@ class Parallelism(Protocol):
         """The parameters that this worker's optimizer updates."""
         ...
 
-    def forward_backward(self, inputs: Tensor, targets: Tensor) -> Tensor:
-        """Computes reduced gradients; returns the mean loss of this worker's replica, detached."""
+    def forward_backward(self, passes: Sequence[Pass]) -> Tensor:
+        """Accumulates reduced gradients of all passes; returns the mean loss of this worker's replica, detached."""
         ...
 
     def whole_model(self) -> nn.Module:

@@ -1,12 +1,13 @@
 """One training step: the learning rate, then one update, eager or replayed as a CUDA graph."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from trainmark.train.torch.build import TrainingState
+from trainmark.train.torch.protocols import Pass
 
 
 def put_rate_on(optimizer: torch.optim.Optimizer, device: torch.device) -> None:
@@ -52,18 +53,31 @@ def _momentum_buffers(optimizer: torch.optim.Optimizer, group: dict[str, Any]) -
     return [state["momentum_buffer"] for state in states if state.get("momentum_buffer") is not None]
 
 
-Step = Callable[[Tensor, Tensor], Tensor]
+OfTensors = Callable[[Tensor, Tensor], Tensor]  # from inputs and targets to the loss
+OfPasses = Callable[[Sequence[Pass]], Tensor]
+Step = Callable[[tuple[Tensor, Tensor] | list[Pass]], Tensor]
 
 EAGER_STEPS = 3  # before capture: kernels are selected, optimizer state and buffers allocated
 
 
-def step_of(state: TrainingState, *, captured: bool) -> Step:
-    """Returns the function that makes one step and returns the batch's loss, still on the device."""
-    eager = eager_step(state)
-    return CapturedStep(eager, state.optimizer) if captured else eager
+def step_of(state: TrainingState, accumulation: int, *, captured: bool) -> Step:
+    """Returns the function that makes one step and returns the batch's loss, still on the device.
+
+    A batch is cut into `accumulation` passes; one of unlike images comes as passes.
+    """
+    of_passes = eager_step(state)
+
+    def eager(inputs: Tensor, targets: Tensor) -> Tensor:
+        if accumulation == 1:
+            return of_passes([Pass(inputs, targets)])
+        parts = zip(inputs.chunk(accumulation), targets.chunk(accumulation), strict=True)
+        return of_passes([Pass(*samples, weight=1 / accumulation) for samples in parts])
+
+    of_tensors: OfTensors = CapturedStep(eager, state.optimizer) if captured else eager
+    return lambda batch: of_passes(batch) if isinstance(batch, list) else of_tensors(*batch)
 
 
-def eager_step(state: TrainingState) -> Step:
+def eager_step(state: TrainingState) -> OfPasses:
     """A step that the host launches operator by operator."""
     optimizer, scaler = state.optimizer, state.arithmetic.scaler
     forward_backward, update = state.parallelism.forward_backward, state.communicator.update
@@ -75,9 +89,9 @@ def eager_step(state: TrainingState) -> Step:
 
     local_update = optimizer.step if scaler is None else scaled
 
-    def step(inputs: Tensor, targets: Tensor) -> Tensor:
+    def step(passes: Sequence[Pass]) -> Tensor:
         optimizer.zero_grad(set_to_none=True)
-        loss = forward_backward(inputs, targets)
+        loss = forward_backward(passes)
         update(optimizer, local_update)
         return loss
 
@@ -87,7 +101,7 @@ def eager_step(state: TrainingState) -> Step:
 class CapturedStep:
     """Replays a step as one CUDA graph: one launch instead of a thousand. The first steps are eager."""
 
-    def __init__(self, eager: Step, optimizer: torch.optim.Optimizer) -> None:
+    def __init__(self, eager: OfTensors, optimizer: torch.optim.Optimizer) -> None:
         self._eager = eager
         self._optimizer = optimizer
         self._stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]

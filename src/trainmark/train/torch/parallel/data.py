@@ -1,5 +1,6 @@
 """Data parallelism: every worker has the whole model and its own samples; gradients are reduced."""
 
+from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -10,19 +11,27 @@ from trainmark.spec.events import EpochFacts
 from trainmark.train.torch.collectives import average_buffers
 from trainmark.train.torch.compilation import compile_for_training
 from trainmark.train.torch.parallel.batch_norm import synchronise
-from trainmark.train.torch.protocols import Parallelism, Parts, Scaler
+from trainmark.train.torch.protocols import Parallelism, Parts, Pass, Scaler
 
 
-def one_pass(model: nn.Module, parts: Parts, inputs: Tensor, targets: Tensor) -> Tensor:
-    """Accumulates the gradients of one pass; returns its part of the mean loss."""
-    scaler, passes = parts.arithmetic.scaler, parts.settings.accumulation
-    with parts.arithmetic.forward():
-        loss = parts.task.loss(model, inputs, targets)
-    if passes > 1:
-        loss = loss / passes
-    scaled = loss if scaler is None else scaler.scale(loss)
-    scaled.backward()  # type: ignore[no-untyped-call]
+def one_pass(model: nn.Module, parts: Parts, samples: Pass) -> Tensor:
+    """Accumulates the gradients of one pass; returns its mean loss."""
+    scaler = parts.arithmetic.scaler
+    with parts.padding.of(samples.inputs, samples.sizes) if parts.padding else nullcontext():
+        with parts.arithmetic.forward():
+            loss = parts.task.loss(model, samples.inputs, samples.targets)
+        weighted = loss if samples.weight == 1 else loss * samples.weight
+        scaled = weighted if scaler is None else scaler.scale(weighted)
+        scaled.backward()  # type: ignore[no-untyped-call]
     return loss.detach()
+
+
+def mean_loss(losses: Sequence[Tensor], passes: Sequence[Pass]) -> Tensor:
+    """The mean loss of a worker's samples from that of each pass."""
+    if len(losses) == 1:
+        return losses[0]
+    total = sum(each.weight for each in passes)
+    return torch.stack([loss * (each.weight / total) for loss, each in zip(losses, passes, strict=True)]).sum()
 
 
 def state_of(model: nn.Module, optimizer: torch.optim.Optimizer, scaler: Scaler | None) -> dict[str, Any]:
@@ -65,18 +74,15 @@ class DataParallel:
         """All weights."""
         return list(self._model.parameters())
 
-    def forward_backward(self, inputs: Tensor, targets: Tensor) -> Tensor:
+    def forward_backward(self, passes: Sequence[Pass]) -> Tensor:
         """The mean loss of this worker's samples; gradients are reduced in the last of the accumulated passes."""
         if not self._compiled.training:  # after inference
             self._compiled.train()
-        passes = self._parts.settings.accumulation
-        if passes == 1:
-            return one_pass(self._wrapped, self._parts, inputs, targets)
-        *earlier, last = zip(inputs.chunk(passes), targets.chunk(passes), strict=True)
+        *earlier, last = passes
         # Only DistributedDataParallel reduces gradients in its backward pass.
-        with getattr(self._wrapped, "no_sync", nullcontext)():
-            losses = [one_pass(self._wrapped, self._parts, *samples) for samples in earlier]
-        return torch.stack([*losses, one_pass(self._wrapped, self._parts, *last)]).sum()
+        with getattr(self._wrapped, "no_sync", nullcontext)() if earlier else nullcontext():
+            losses = [one_pass(self._wrapped, self._parts, samples) for samples in earlier]
+        return mean_loss([*losses, one_pass(self._wrapped, self._parts, last)], passes)
 
     def whole_model(self) -> nn.Module:
         """The model itself, with the running statistics of all workers."""

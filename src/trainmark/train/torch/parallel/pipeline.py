@@ -1,7 +1,7 @@
 """Pipeline parallelism: the layers of a model split over workers, which a batch passes in micro-batches."""
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -16,7 +16,7 @@ from trainmark.train.torch.parallel import data
 from trainmark.train.torch.parallel.batch_norm import synchronise
 from trainmark.train.torch.parallel.data import load_state, state_of
 from trainmark.train.torch.parallel.stages import StageLayers, TimedStage, boundaries, stages_of
-from trainmark.train.torch.protocols import Parallelism, Parts
+from trainmark.train.torch.protocols import Parallelism, Parts, Pass
 from trainmark.train.torch.stopwatch import Stopwatch
 
 Schedule = Callable[..., PipelineScheduleSingle]
@@ -78,12 +78,11 @@ class Pipeline:
         """The weights of this stage."""
         return list(self._layers.parameters())
 
-    def forward_backward(self, inputs: Tensor, targets: Tensor) -> Tensor:
+    def forward_backward(self, passes: Sequence[Pass]) -> Tensor:
         """Averages gradients over the replicas; returns the replica's mean loss on all its stages."""
-        passes = self._parts.settings.accumulation
         with self._watch.section("step"):
-            for batch, labels in zip(inputs.chunk(passes), targets.chunk(passes), strict=True):
-                self._run(batch, labels)
+            for samples in passes:
+                self._run(samples.inputs, samples.targets)
             gradients = [weight.grad for weight in self._layers.parameters() if weight.grad is not None]
             if self._parts.replicas.size > 1:
                 with self._watch.section("exchange"):

@@ -1,6 +1,7 @@
 """Sharded data parallelism: weights, gradients and optimizer state are sharded over the workers."""
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -14,8 +15,8 @@ from trainmark.spec.events import EpochFacts
 from trainmark.train.torch.collectives import average_buffers
 from trainmark.train.torch.parallel import data
 from trainmark.train.torch.parallel.batch_norm import synchronise
-from trainmark.train.torch.parallel.data import one_pass
-from trainmark.train.torch.protocols import Parallelism, Parts
+from trainmark.train.torch.parallel.data import mean_loss, one_pass
+from trainmark.train.torch.protocols import Parallelism, Parts, Pass
 
 
 def build(model: nn.Module, parts: Parts) -> Parallelism:
@@ -63,16 +64,13 @@ class Sharded:
         """This worker's shards."""
         return list(self._model.parameters())
 
-    def forward_backward(self, inputs: Tensor, targets: Tensor) -> Tensor:
+    def forward_backward(self, passes: Sequence[Pass]) -> Tensor:
         """The mean loss of this worker's samples; gradients are averaged in the last of the accumulated passes."""
-        passes = self._parts.settings.accumulation
-        if passes == 1:
-            return one_pass(self._model, self._parts, inputs, targets)
         losses = []
-        for number, samples in enumerate(zip(inputs.chunk(passes), targets.chunk(passes), strict=True), 1):
-            self._root.set_requires_gradient_sync(number == passes)
-            losses.append(one_pass(self._model, self._parts, *samples))
-        return torch.stack(losses).sum()
+        for number, samples in enumerate(passes, 1):
+            self._root.set_requires_gradient_sync(number == len(passes))
+            losses.append(one_pass(self._model, self._parts, samples))
+        return mean_loss(losses, passes)
 
     @torch.no_grad()
     def whole_model(self) -> nn.Module:
