@@ -76,9 +76,12 @@ def test_the_interval_of_a_rate_is_that_of_the_mean_time_inverted() -> None:
 
 def test_pooled_rates_are_all_members_amount_over_all_members_time() -> None:
     fast, slow = np.array([1.0, 1.0, 2.0, 2.0]), np.array([2.0, 2.0, 3.0, 3.0])
-    assert pooled_rates([fast], amount_each=10, runs=2).tolist() == [10.0, 5.0]
+    ten = np.full(4, 10.0)
+    assert pooled_rates([ten], [fast], runs=2).tolist() == [10.0, 5.0]
     # Two steps of each: 40 in 2 + 4 s, then 40 in 4 + 6 s.
-    assert pooled_rates([fast, slow], amount_each=10, runs=2).tolist() == pytest.approx([40 / 6, 4.0])
+    assert pooled_rates([ten, ten], [fast, slow], runs=2).tolist() == pytest.approx([40 / 6, 4.0])
+    # Steps of unlike size: 3 in 2 s, then 12 in 4 s.
+    assert pooled_rates([np.array([1.0, 2.0, 4.0, 8.0])], [fast], runs=2).tolist() == [1.5, 3.0]
 
 
 def test_relative_errors_of_a_product_add_in_quadrature() -> None:

@@ -109,6 +109,12 @@ def with_inference(member: Member, *latencies: dict[int, list[float]], end_s: fl
     return replace(member, events=events)
 
 
+def with_counters(member: Member, **counters: Any) -> Member:
+    """The member, with the hardware counters of its one rank."""
+    facts = counters or {"instructions": 6_000_000, "cycles": 4_000_000, "cache_misses": 12_000}
+    return replace(member, events=((*member.events[0], as_event(kind="counters", **facts)),))
+
+
 def written_sample(wall_s: float, busy: float = 0.5, over_s: float = 1.0, **fields: Any) -> Usage:
     """What was used in the `over_s` before `wall_s`: the system a tenth, I/O and the hypervisor 1 % each."""
     cpu = {"user": busy - 0.1, "system": 0.1, "iowait": 0.01, "steal": 0.01}

@@ -11,7 +11,8 @@ from zipfile import BadZipFile, is_zipfile
 import numpy as np
 from numpy.typing import NDArray
 
-from trainmark.collect.statistics import SteadyState, find_steady_state, union_length
+from trainmark.collect.statistics import Samples, SteadyState, find_steady_state, union_length
+from trainmark.collect.work import Epoch, Work, epoch_of, recorded, recorded_flop, weights
 from trainmark.spec.config import RunConfig
 from trainmark.spec.event_files import E
 from trainmark.spec.events import (
@@ -24,6 +25,7 @@ from trainmark.spec.events import (
     Steps,
 )
 from trainmark.spec.files import one_line
+from trainmark.spec.layout import global_batch
 from trainmark.spec.machine_events import Usage, UsageStart
 from trainmark.spec.member_state import FINAL_STATES
 from trainmark.spec.model_events import ModelReady, SampleFlops
@@ -73,29 +75,6 @@ class NodeUsage(NamedTuple):
     problem: Problem = None
 
 
-class Epoch(NamedTuple):
-    """One epoch of a member, or the part that was trained: start, duration, and samples over all workers."""
-
-    epoch: int
-    start_s: float
-    epoch_s: float
-    samples: int
-    harness_s: float
-    share: float = 1.0  # of the epoch's steps; less if training ended or was resumed within it
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether all of its steps were trained."""
-        return self.share == 1.0
-
-
-def _epoch(start: EpochStart, stop: EpochStop) -> Epoch:
-    share = 1.0
-    if stop.steps_per_epoch and start.step is not None:
-        share = (stop.next_step - start.step) / stop.steps_per_epoch
-    return Epoch(stop.epoch, start.wall_s, stop.epoch_s, stop.samples, stop.harness_s, share)
-
-
 @dataclass(frozen=True)
 class Member:
     """Measurements of a member's newest attempt, the one that counts."""
@@ -140,7 +119,8 @@ class Member:
     def epochs(self) -> list[Epoch]:
         """Epochs that the newest attempt ended, whole or in part."""
         starts = {event.epoch: event for event in self.all_of(EpochStart)}
-        return [_epoch(starts[stop.epoch], stop) for stop in self.all_of(EpochStop) if stop.epoch in starts]
+        stops = [stop for stop in self.all_of(EpochStop) if stop.epoch in starts]
+        return [epoch_of(starts[stop.epoch], stop, self.all_of(Steps)) for stop in stops]
 
     def training_spans(self, rank: int) -> list[tuple[float, float]]:
         """Returns the times a rank spent in epochs, by its wall clock."""
@@ -180,19 +160,38 @@ class Member:
         return problem_with(self.load_predictions, self.predictions_file)
 
     @cached_property
-    def step_s(self) -> NDArray[np.float64]:
+    def step_s(self) -> Samples:
         """Step durations of rank 0."""
         return np.array([value for block in self.all_of(Steps) for value in block.step_s], dtype=np.float64)
 
     @cached_property
-    def wait_s(self) -> NDArray[np.float64]:
+    def wait_s(self) -> Samples:
         """Time that each step of rank 0 waited for its batch."""
         return np.array([value for block in self.all_of(Steps) for value in block.wait_s], dtype=np.float64)
 
     @cached_property
+    def total_px(self) -> Samples | None:
+        """Pixels of each step, padding included; None if its data are not of variable shape."""
+        return recorded(blocks := self.all_of(Steps), [block.total_px for block in blocks])
+
+    @cached_property
+    def informative_px(self) -> Samples | None:
+        """Pixels of each step that are not padding; None if its data are not of variable shape."""
+        return recorded(blocks := self.all_of(Steps), [block.informative_px for block in blocks])
+
+    @cached_property
+    def step_weights(self) -> Samples:
+        """Size of each step relative to their mean."""
+        return weights(self.total_px, len(self.step_s))
+
+    @cached_property
     def steady(self) -> SteadyState:
-        """The member's warm-up and steady state."""
-        return find_steady_state(self.step_s)
+        """The member's warm-up and steady state, judged by the time of a step for its size."""
+        return find_steady_state(self.step_s / self.step_weights)
+
+    def in_steady_state(self, of_steps: Samples) -> Samples:
+        """Returns the values of the steps after warm-up."""
+        return of_steps[self.steady.warmup_steps :]
 
     def flop_counts(self) -> dict[str, SampleFlops]:
         """The FLOP counts of the member's model, by convention."""
@@ -233,6 +232,18 @@ class Measured:
     def finished(self) -> tuple[Member, ...]:
         """Members that finished, from which metrics are computed."""
         return tuple(member for member in self.members if member.state == "finished")
+
+    def work_of(self, member: Member) -> Work:
+        """Returns samples and FLOPs of each step: as recorded, else those of a global batch of equal samples."""
+        blocks = member.all_of(Steps)
+        samples = recorded(blocks, [block.samples for block in blocks])
+        if samples is None:
+            batch = global_batch(self.config.train, self.plan.workers_per_member)
+            samples = np.full(len(member.step_s), float(batch))
+        flop = recorded_flop(blocks)
+        if not flop:
+            flop = {name: samples * of_sample for name, of_sample in member.training_flop_per_sample().items()}
+        return Work(samples, flop)
 
     @cached_property
     def concurrency(self) -> float:

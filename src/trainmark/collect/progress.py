@@ -110,7 +110,9 @@ class ProgressReader:
                 return {"state": "training", "epoch": epoch}
             case Steps():
                 return self._after_steps(event, job, trained_s)
-            case EpochStop(epoch=epoch):
+            case EpochStop(epoch=epoch, steps_per_epoch=per_epoch):
+                # Steps of unlike size: their number is known once an epoch has ended.
+                self._steps_per_epoch[job.member] = per_epoch or self._steps_per_epoch.get(job.member, 1)
                 return {"epoch": epoch + 1}
             case Evaluation(quality=quality):
                 return {"quality": quality}
@@ -126,13 +128,13 @@ class ProgressReader:
         steps, step_s = len(event.step_s), float(np.median(event.step_s)) if event.step_s else 0.0
         if not step_s > 0:  # damaged file
             return {}
-        batch = global_batch(train, len(job.ranks))
+        samples = float(np.mean(event.samples)) if event.samples else global_batch(train, len(job.ranks))
         step = event.first_step + steps
         trained_s += sum(event.step_s)
         return {
             "step": step,
             "loss": next(reversed(event.loss), None),
-            "samples_per_s": batch / step_s,
+            "samples_per_s": samples / step_s,
             "seconds_left": self._seconds_left(job.member, step, step_s, trained_s),
             "trained_s": trained_s,
         }

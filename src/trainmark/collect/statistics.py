@@ -67,15 +67,14 @@ def batches_of_steps(samples: Samples, runs: int) -> list[Samples]:
     return np.array_split(samples, min(runs, len(samples)))
 
 
-def pooled_rates(members: Sequence[Samples], amount_each: float, runs: int) -> Samples:
-    """Returns, per batch of consecutive steps, all members' work over their time."""
-    split = [batches_of_steps(durations, min([runs, *(len(each) for each in members)])) for durations in members]
-    return np.array(
-        [
-            amount_each * sum(len(part) for part in parts) / sum(part.sum() for part in parts)
-            for parts in zip(*split, strict=True)
-        ]
-    )
+def pooled_rates(amounts: Sequence[Samples], durations: Sequence[Samples], runs: int) -> Samples:
+    """Returns, per batch of consecutive steps, all members' work over their time; both of each step of each member."""
+    runs = min([runs, *(len(of_member) for of_member in durations)])
+
+    def per_batch(members: Sequence[Samples]) -> Samples:
+        return np.array([[part.sum() for part in batches_of_steps(each, runs)] for each in members]).sum(axis=0)
+
+    return np.asarray(per_batch(amounts) / per_batch(durations), np.float64)
 
 
 def product_interval(value: float, *factors: tuple[Metric, float]) -> Interval | None:

@@ -68,7 +68,7 @@ def _metrics(result: Result, *, notes_below: bool) -> Iterator[RenderableType]:
         table.add_column("note")
     for name, row in metric_rows().items():
         metric = result.metrics.get(name)  # may be missing in a Result of an earlier version
-        if metric is None or (metric.value is None and row.hide_if_unavailable):
+        if metric is None or (row.hide_if_unavailable if metric.value is None else not row.is_shown(metric)):
             continue
         value = "unavailable" if metric.value is None else show_value(metric.value, metric.unit)
         note = note_of(metric, row.note)

@@ -1,4 +1,4 @@
-"""Machine events: staging to node-local storage, ceilings, inference, memory, and utilisation of nodes over time."""
+"""Machine events: staging to node-local storage, ceilings, inference, memory, counters, utilisation of nodes."""
 
 from typing import Literal
 
@@ -97,6 +97,16 @@ class Memory(Event):
     kind: Literal["memory"] = "memory"
     resident_bytes: int
     device_bytes: int | None
+
+
+class Counters(Event):
+    """Hardware counters of the rank while it trained its steps, in user space; or why there are none."""
+
+    kind: Literal["counters"] = "counters"
+    instructions: int | None = None
+    cycles: int | None = None
+    cache_misses: int | None = None  # of the last level
+    reason: str | None = None
 
 
 class UsageStart(Event):

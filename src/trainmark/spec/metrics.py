@@ -40,6 +40,11 @@ def plain_note(metric: Metric) -> str:
     return f"{metric.convention} convention" if metric.convention else ""
 
 
+def always(metric: Metric) -> bool:
+    """Most metrics are shown whatever they are."""
+    return True
+
+
 @dataclass(frozen=True)
 class MetricRow:
     """One metric. `compute` takes the measurements and the metrics it builds on; returns a figure or a reason."""
@@ -56,6 +61,7 @@ class MetricRow:
     keeps_samples: bool = True  # in the events
     # Presentation; the report page always shows all metrics.
     hide_if_unavailable: bool = False  # in the table of a run
+    is_shown: Callable[[Metric], bool] = always  # in the table of a run, if it has a value
     is_headline: bool = False
     note: Callable[[Metric], str] = plain_note
     per_member: bool = False

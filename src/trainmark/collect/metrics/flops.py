@@ -7,7 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from trainmark.collect.measured import NO_MEMBER, Measured, Member
+from trainmark.collect.metrics.speed import steady_rate
 from trainmark.collect.statistics import Samples, product_interval, rate_interval
+from trainmark.collect.work import Epoch
 from trainmark.spec.metrics import Column, Figure, MetricRow, plain_note
 from trainmark.spec.model_events import SampleFlops
 from trainmark.spec.result import Metric
@@ -41,12 +43,9 @@ def _flops(measured: Measured) -> Figure | str:
     if not measured.finished:
         return NO_MEMBER
     samples = sum(epoch.samples for member in measured.finished for epoch in member.epochs)
-    counts = measured.finished[0].flop_counts()
-    of_members = [member.training_flop_per_sample() for member in measured.finished]
-    per_sample = {name: float(np.mean([of_member[name] for of_member in of_members])) for name in counts}
-    proposals = float(np.mean([member.proposals_per_image for member in measured.finished]))
+    per_sample = {name: flop / samples for name, flop in _flop_of_epochs(measured).items()}
     values = {name: flops_score(flop, samples, measured.training_s) for name, flop in per_sample.items()}
-    of_epochs = _epoch_flops(measured, per_sample[CONVENTION])
+    of_epochs = _epoch_flops(measured)
     return Figure(
         value=values[CONVENTION],
         ci95=rate_interval(of_epochs),
@@ -55,12 +54,35 @@ def _flops(measured: Measured) -> Figure | str:
         detail={
             "by_convention": values,
             "training_flop_per_sample": per_sample,
-            "operators": {name: _operators(count, proposals) for name, count in counts.items()},
-            "proposals_per_image": proposals,
+            **_by_operator(measured),
             "samples": samples,
             "training_s": measured.training_s,
         },
     )
+
+
+def _flop_of(member: Member, epoch: Epoch) -> dict[str, float]:
+    """Training FLOPs of an epoch by convention: of its steps, else of its samples."""
+    return epoch.flop or {name: flop * epoch.samples for name, flop in member.training_flop_per_sample().items()}
+
+
+def _flop_of_epochs(measured: Measured) -> dict[str, float]:
+    total: dict[str, float] = defaultdict(float)
+    for member in measured.finished:
+        for epoch in member.epochs:
+            for name, flop in _flop_of(member, epoch).items():
+                total[name] += flop
+    return dict(total)
+
+
+def _by_operator(measured: Measured) -> dict[str, Any]:
+    """Operators of a sample, and a detector's proposals; nothing for samples of unlike shapes."""
+    if any(member.total_px is not None for member in measured.finished):
+        return {}
+    proposals = float(np.mean([member.proposals_per_image for member in measured.finished]))
+    counts = measured.finished[0].flop_counts()
+    operators = {name: _operators(count, proposals) for name, count in counts.items()}
+    return {"operators": operators, "proposals_per_image": proposals}
 
 
 def _operators(count: SampleFlops, proposals: float) -> dict[str, float]:
@@ -71,16 +93,16 @@ def _operators(count: SampleFlops, proposals: float) -> dict[str, float]:
     return total
 
 
-def _epoch_flops(measured: Measured, flop_per_sample: float) -> Samples:
+def _epoch_flops(measured: Measured) -> Samples:
     """Returns the ensemble's FLOPS per epoch that was whole in all members; others are no equal amounts of work."""
-    samples: dict[int, int] = defaultdict(int)
+    flop: dict[int, float] = defaultdict(float)
     seconds: dict[int, float] = defaultdict(float)
-    epochs = [epoch for member in measured.finished for epoch in member.epochs]
-    for epoch in epochs:
-        samples[epoch.epoch] += epoch.samples
+    epochs = [(member, epoch) for member in measured.finished for epoch in member.epochs]
+    for member, epoch in epochs:
+        flop[epoch.epoch] += _flop_of(member, epoch)[CONVENTION]
         seconds[epoch.epoch] += epoch.epoch_s
-    whole = sorted(samples.keys() - {epoch.epoch for epoch in epochs if not epoch.is_whole})
-    return np.array([measured.concurrency * flops_score(flop_per_sample, samples[e], seconds[e]) for e in whole])
+    whole = sorted(flop.keys() - {epoch.epoch for _, epoch in epochs if not epoch.is_whole})
+    return np.array([measured.concurrency * flop[epoch] / seconds[epoch] for epoch in whole])
 
 
 def _note_on_conventions(metric: Metric) -> str:
@@ -105,20 +127,20 @@ FLOPS = MetricRow(
 )
 
 
-def _flops_steady(measured: Measured, rate: Metric, whole: Metric) -> Figure | str:
-    if rate.value is None or whole.value is None:
-        return rate.reason or whole.reason or ""
-    assert whole.detail is not None
-    per_sample: dict[str, float] = whole.detail["training_flop_per_sample"]
-    flop = per_sample[CONVENTION]
+def _flops_steady(measured: Measured, whole: Metric) -> Figure | str:
+    if whole.value is None:
+        return whole.reason or ""
+    flop = [measured.work_of(member).flop for member in measured.finished]
+    rates = {name: steady_rate(measured, [of_member[name] for of_member in flop]) for name in flop[0]}
+    rate = rates[CONVENTION]
     return Figure(
-        value=rate.value * flop,
-        ci95=None if rate.ci95 is None else (rate.ci95[0] * flop, rate.ci95[1] * flop),
+        value=rate.value,
+        ci95=rate.ci95,
         n=rate.n,
         convention=CONVENTION,
         detail={
-            "by_convention": {name: rate.value * each for name, each in per_sample.items()},
-            **_compared(measured, whole.value / (rate.value * flop)),
+            "by_convention": {name: each.value for name, each in rates.items()},
+            **_compared(measured, whole.value / rate.value),
         },
     )
 
@@ -154,12 +176,13 @@ class WarmUpCost(NamedTuple):
 def _cost_of_warm_up(member: Member) -> WarmUpCost:
     """Computes the cost from step and epoch durations."""
     training_s = sum(epoch.epoch_s for epoch in member.epochs)
-    warm_up, steady = member.step_s[: member.steady.warmup_steps], member.step_s[member.steady.warmup_steps :]
-    steady_s = float(steady.mean())
+    warm_up, sizes = member.step_s[: member.steady.warmup_steps], member.step_weights
+    # Of a step of mean size.
+    steady_s = float(member.in_steady_state(member.step_s).sum() / member.in_steady_state(sizes).sum())
     num_epochs = sum(epoch.share for epoch in member.epochs)
     return WarmUpCost(
         training_s=training_s,
-        warmup_s=max(0.0, float(warm_up.sum()) - len(warm_up) * steady_s),
+        warmup_s=max(0.0, float(warm_up.sum() - sizes[: len(warm_up)].sum() * steady_s)),
         epoch_s=steady_s * len(member.step_s) / num_epochs,
         between_steps_s=max(0.0, training_s - float(member.step_s.sum())) / num_epochs,
         steps_per_epoch=len(member.step_s) / num_epochs,
@@ -188,10 +211,10 @@ FLOPS_STEADY = MetricRow(
     "FLOP/s",
     "higher",
     "FLOPS, steady state",
-    description="FLOPS of the ensemble in steady state: its throughput times the training FLOPs of a sample.",
+    description="FLOPS of the ensemble in steady state: training FLOPs of its steps over their time.",
     compute=_flops_steady,
     needs="epochs",  # for the cost of warm-up
-    builds_on=("throughput_samples_per_s", "flops"),
+    builds_on=("flops",),
     status="derived",
     per_member=True,
 )

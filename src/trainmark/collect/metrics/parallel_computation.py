@@ -1,14 +1,15 @@
 """APC, the amount of parallel computation of one iteration: AI500's measure of how much work a system gets at once."""
 
+import numpy as np
+
 from trainmark.collect.measured import Measured
 from trainmark.collect.metrics.flops import CONVENTION
-from trainmark.spec.layout import global_batch
 from trainmark.spec.metrics import Figure, MetricRow, plain_note
 from trainmark.spec.result import Metric
 from trainmark.spec.units import show_value
 
 
-def parallel_computation(flop_per_sample: float, batch: int, members: int) -> float:
+def parallel_computation(flop_per_sample: float, batch: float, members: int) -> float:
     """Eq. 3 and 4: training FLOPs of one iteration of all members, whose global batches are alike."""
     return members * batch * flop_per_sample
 
@@ -19,7 +20,7 @@ def _apc(measured: Measured, flops: Metric) -> Figure | str:
     assert flops.detail is not None
     per_sample: dict[str, float] = flops.detail["training_flop_per_sample"]
     plan = measured.plan
-    batch = global_batch(measured.config.train, plan.workers_per_member)
+    batch = _samples_per_step(measured)
     values = {name: parallel_computation(flop, batch, plan.members) for name, flop in per_sample.items()}
     nodes = len({node for job in plan.jobs for node in job.nodes})
     return Figure(
@@ -36,6 +37,11 @@ def _apc(measured: Measured, flops: Metric) -> Figure | str:
             "per_node": values[CONVENTION] / nodes,
         },
     )
+
+
+def _samples_per_step(measured: Measured) -> float:
+    """The global batch; where steps are unlike, its mean."""
+    return float(np.concatenate([measured.work_of(member).samples for member in measured.finished]).mean())
 
 
 def _note_on_nodes(metric: Metric) -> str:

@@ -1,11 +1,20 @@
 """Throughput, step and epoch times, time to train all members, and time not spent training."""
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import numpy as np
 
 from trainmark.collect.measured import NO_MEMBER, NOT_OVER, Measured
-from trainmark.collect.statistics import batches_of_steps, mean_interval, median_interval, pooled_rates, summary
+from trainmark.collect.statistics import (
+    Samples,
+    batches_of_steps,
+    mean_interval,
+    median_interval,
+    pooled_rates,
+    summary,
+)
 from trainmark.spec.events import RunStart, RunStop
-from trainmark.spec.layout import global_batch
 from trainmark.spec.machine_events import StagingStop
 from trainmark.spec.metrics import Column, Figure, MetricRow
 from trainmark.spec.result import Metric
@@ -14,24 +23,39 @@ from trainmark.spec.units import show_bytes, show_duration
 BATCHES = 10  # of consecutive steps, whose times are correlated: intervals are over batches, not single steps
 
 
+class SteadyRate(NamedTuple):
+    """What all members do per second in steady state, together and each."""
+
+    value: float
+    ci95: tuple[float, float] | None
+    n: int
+    of_members: Samples
+
+
+def steady_rate(measured: Measured, of_steps: Sequence[Samples]) -> SteadyRate:
+    """Returns the rate of an amount of each step of each finished member, counting those which train at a time."""
+    amounts = [member.in_steady_state(each) for member, each in zip(measured.finished, of_steps, strict=True)]
+    durations = [member.in_steady_state(member.step_s) for member in measured.finished]
+    # All members' amounts over all members' time, as in Eq. 6: a mean of rates would favour slow members.
+    together = sum(each.sum() for each in amounts) / sum(each.sum() for each in durations)
+    rates = measured.concurrency * pooled_rates(amounts, durations, BATCHES)
+    of_members = np.array([of.sum() / step_s.sum() for of, step_s in zip(amounts, durations, strict=True)])
+    return SteadyRate(measured.concurrency * float(together), mean_interval(rates, least=0.0), len(rates), of_members)
+
+
 def _throughput(measured: Measured) -> Figure | str:
     if not measured.finished:
         return NO_MEMBER
-    batch = global_batch(measured.config.train, measured.plan.workers_per_member)
-    steady = [member.step_s[member.steady.warmup_steps :] for member in measured.finished]
-    of_members = np.array([batch * len(step_s) / step_s.sum() for step_s in steady])
-    # All members' samples over all members' time, as in Eq. 6: a mean of rates would favour slow members.
-    together = batch * sum(len(step_s) for step_s in steady) / sum(step_s.sum() for step_s in steady)
-    rates = pooled_rates(steady, batch, BATCHES)
+    rate = steady_rate(measured, [measured.work_of(member).samples for member in measured.finished])
     return Figure(
-        value=measured.concurrency * float(together),
-        ci95=mean_interval(measured.concurrency * rates, least=0.0),
-        n=len(rates),
+        value=rate.value,
+        ci95=rate.ci95,
+        n=rate.n,
         detail={
-            "per_member": summary(of_members),
+            "per_member": summary(rate.of_members),
             "members_at_a_time": measured.concurrency,
             "warmup_steps": [member.steady.warmup_steps for member in measured.finished],
-            "steady_steps": [len(step_s) for step_s in steady],
+            "steady_steps": [len(member.in_steady_state(member.step_s)) for member in measured.finished],
             "settled": [member.steady.settled for member in measured.finished],
         },
     )
@@ -50,18 +74,22 @@ THROUGHPUT = MetricRow(
 )
 
 
-def _step_time(measured: Measured) -> Figure | str:
-    if not measured.finished:
-        return NO_MEMBER
-    steady = [member.step_s[member.steady.warmup_steps :] for member in measured.finished]
-    samples = np.concatenate(steady)
-    medians = np.array([np.median(run) for step_s in steady for run in batches_of_steps(step_s, BATCHES)])
+def median_of_steps(of_members: Sequence[Samples]) -> Figure:
+    """Returns the median over all steps of all members, whose interval is that of batches of consecutive steps."""
+    samples = np.concatenate(of_members)
+    medians = np.array([np.median(run) for steps in of_members for run in batches_of_steps(steps, BATCHES)])
     return Figure(
         value=float(np.median(samples)),
         ci95=median_interval(medians),
         n=len(medians),
         detail={**summary(samples), "steps": len(samples)},
     )
+
+
+def _step_time(measured: Measured) -> Figure | str:
+    if not measured.finished:
+        return NO_MEMBER
+    return median_of_steps([member.in_steady_state(member.step_s) for member in measured.finished])
 
 
 STEP_TIME = MetricRow(
@@ -190,8 +218,8 @@ def _data_wait(measured: Measured) -> Figure | str:
         return NO_MEMBER
     if any(rank.accelerator is not None for member in measured.finished for rank in member.job.ranks):
         return "on an accelerator the host runs ahead of the device, so its waiting time is not the device's"
-    waits = [member.wait_s[member.steady.warmup_steps :] for member in measured.finished]
-    steps = [member.step_s[member.steady.warmup_steps :] for member in measured.finished]
+    waits = [member.in_steady_state(member.wait_s) for member in measured.finished]
+    steps = [member.in_steady_state(member.step_s) for member in measured.finished]
     return Figure(float(sum(w.sum() for w in waits) / sum(s.sum() for s in steps)), n=sum(len(s) for s in steps))
 
 

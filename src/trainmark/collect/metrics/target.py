@@ -105,10 +105,17 @@ TIME_TO_TARGET = MetricRow(
 
 
 def _flop(measured: Measured) -> Figure | str:
+    unlike = [each for each in measured.finished if each.total_px is not None and each.was_restarted]
+    if unlike:
+        return f"member {unlike[0].job.member} was restarted, and the shapes of its steps before that are not known"
+
     batch = global_batch(measured.config.train, measured.plan.workers_per_member)
 
     def flop(reached: Reached) -> float:
-        return reached.stop.next_step * batch * reached.member.training_flop_per_sample()[CONVENTION]
+        member, steps = reached.member, reached.stop.next_step
+        if member.total_px is None:  # all steps are alike, those of earlier attempts, too
+            return steps * batch * member.training_flop_per_sample()[CONVENTION]
+        return float(measured.work_of(member).flop[CONVENTION][:steps].sum())
 
     return _median(measured, flop, CONVENTION)
 

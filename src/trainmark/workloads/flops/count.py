@@ -3,7 +3,7 @@
 import copy
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -45,6 +45,21 @@ def count_model(
         "conventions": conventions,
         "layers": [_layer(layers[key], key, traced) for key in traced.output_shapes],
     }
+
+
+class SampleCost(NamedTuple):
+    """The cost of training one sample: FLOPs by convention, and bytes kept for the backward pass."""
+
+    training_flop: dict[str, float]
+    activation_bytes: int
+
+
+def count_sample(model: nn.Module, name: str, shape: tuple[int, ...]) -> SampleCost:
+    """The cost of one sample of this shape; the model is on the meta device."""
+    with torch.device("meta"):
+        traced = _traced(model, name, shape)
+    flop = {convention: float(counts["training"]) for convention, counts in _conventions(traced.executed).items()}
+    return SampleCost(flop, sum(traced.kept_bytes.values()) // SAMPLES)
 
 
 def training_flop_by_layer(model: nn.Sequential, sample_shape: tuple[int, ...]) -> list[float]:
