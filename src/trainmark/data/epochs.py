@@ -102,6 +102,10 @@ class ReplicaEpoch:
     def __len__(self) -> int:
         return len(self.rows)
 
+    def num_samples(self, steps: int, batch: int) -> int:
+        """The samples of all workers in the first steps; `batch` is the global batch of like samples."""
+        return steps * batch if self.loads is None else int(self.loads.samples[:steps].sum())
+
     def part(self, steps: slice) -> "ReplicaEpoch":
         """Some steps of the epoch."""
         views = None if self.views is None else self.views[steps]

@@ -119,13 +119,9 @@ class TrainChoices(StrictSection):
     stop_at_target: bool = Field(False, description="end at the first evaluation that reaches evaluate.target_quality")
     batch_size: int = Field(ge=1, description="samples per forward and backward pass of a worker")
     accumulation: int = Field(1, ge=1, description="gradient accumulation: passes per optimizer step")
-    batching: str = Field(
-        "random", description="name from `trainmark list batchings`; which images of unlike shape share a batch"
-    )
+    batching: str = Field("random", description="name from `trainmark list batchings`: which unlike images are batched")
     batching_window: int = Field(1024, ge=1, description="samples among which those of a batch are chosen by shape")
-    batch_pixels: int | None = Field(
-        None, ge=1, description="pixels: most of a pass, padding included; default: batch_size × a mean image"
-    )
+    batch_pixels: int | None = Field(None, ge=1, description="pixels: limit of a pass; default: batch_size mean images")
     mask_padding: bool = Field(False, description="keep padding out of convolutions, batch statistics and pooling")
     augmentation: Literal["none", "flip-shift", "crop", "crop-colour"] = Field(
         "none", description="random augmentation of training images"
@@ -150,9 +146,7 @@ class TrainChoices(StrictSection):
     weight_decay: float = Field(0.0, ge=0, description="L2 penalty (sgd, adam, adagrad, lars) or decay (adamw, lamb)")
 
     schedule: str = Field(description="name from `trainmark list schedules`; learning rate after warm-up")
-    reference_batch_size: int = Field(
-        ge=1, description="global batch size that learning_rate refers to; rate scaling starts here"
-    )
+    reference_batch_size: int = Field(ge=1, description="global batch that learning_rate is for; scaling starts here")
     rate_scaling: Literal["linear", "square-root", "none"] = Field(
         "linear", description="how the rate grows with the global batch"
     )

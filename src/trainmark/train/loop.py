@@ -66,10 +66,7 @@ def _train_epoch(training: Training, position: Position) -> Position:
     done = _train_steps(training, position, batches, rates)
     engine.sync_weights()  # inside the epoch's time, which includes pending exchanges
     recorder.stop_epoch()
-    trained = slice(0, done - position.step)
-    samples = trained.stop * global_batch(context.config.train, context.workers)
-    if planned.loads is not None:
-        samples = int(planned.loads.samples[trained].sum())
+    samples = planned.num_samples(done - position.step, global_batch(context.config.train, context.workers))
     recorder.close_epoch(samples, len(whole), engine.epoch_facts())
     return Position(done, position.epoch + 1, 0, recorder.trained_s())
 

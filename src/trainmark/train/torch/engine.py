@@ -20,7 +20,6 @@ from trainmark.train.engine import (
     Data,
     DeviceFacts,
     ForwardPass,
-    HostClock,
     IncompatibleStateError,
     RankContext,
     UnreadableStateError,
@@ -36,6 +35,7 @@ from trainmark.train.torch.batches import (
     SyntheticBatches,
 )
 from trainmark.train.torch.build import TrainingState, build_state, chosen_options
+from trainmark.train.torch.clocks import CpuClock, GpuClock
 from trainmark.train.torch.compilation import image_memory_format
 from trainmark.train.torch.installation import describe_torch
 from trainmark.train.torch.process_group import barrier, gather_rows, join_group, leave_group, why_bytes_uncounted
@@ -260,45 +260,3 @@ class TorchEngine:
 
 def _is_out_of_memory(error: Exception) -> bool:
     return isinstance(error, torch.OutOfMemoryError) or explain_out_of_memory(error) is not None
-
-
-class CpuClock(HostClock):
-    """The host's clock; losses are read in one transfer."""
-
-    def read(self, losses: list[Tensor]) -> list[float]:
-        """The losses as plain numbers."""
-        values: list[float] = torch.stack(losses).double().tolist()
-        return values
-
-
-class GpuClock:
-    """Events in the GPU's stream, which runs behind the host."""
-
-    def __init__(self) -> None:
-        # Losses of finished steps are read on a separate stream, so that reading does not wait for later steps.
-        self._fetching = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-
-    def stamp(self) -> torch.cuda.Event:
-        """Records an event in the current stream."""
-        event: torch.cuda.Event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
-        event.record()
-        return event
-
-    def num_finished(self, stamps: list[torch.cuda.Event]) -> int:
-        """How many of these events the GPU has reached."""
-        return next((i for i, event in enumerate(stamps) if not event.query()), len(stamps))  # type: ignore[no-untyped-call]
-
-    def seconds_between(self, start: torch.cuda.Event, end: torch.cuda.Event) -> float:
-        """GPU time."""
-        seconds: float = start.elapsed_time(end) / 1e3
-        return seconds
-
-    def read(self, losses: list[Tensor]) -> list[float]:
-        """The losses of steps that the GPU has finished."""
-        with torch.cuda.stream(self._fetching):
-            values: list[float] = torch.stack(losses).double().tolist()
-        return values
-
-    def wait(self) -> None:
-        """Returns when the GPU is idle."""
-        torch.cuda.synchronize()
