@@ -75,7 +75,8 @@ class PaddingMask:
         if mask is None:
             normalised: Tensor = plain(features)
             return normalised
-        mask, exact = mask.float(), features.float()  # statistics in fp32, as torch's own
+        exact = features if features.dtype == torch.float64 else features.float()  # statistics in fp32, as torch's own
+        mask = mask.to(exact.dtype)
         values = mask.sum()
         mean = (exact * mask).sum((0, 2, 3)) / values
         centred = exact - mean[:, None, None]
