@@ -1,10 +1,11 @@
 """`trainmark data`: generates small datasets in the layout of the real ones, checks and stages datasets."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
+from trainmark.cli.check_data import check, print_note
 from trainmark.cli.options import AsJson, DatasetName, DatasetSetting
 from trainmark.cli.stage_data import stage
 
@@ -13,6 +14,7 @@ data = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
+data.command("check")(check)
 data.command("stage")(stage)
 
 
@@ -44,49 +46,6 @@ def make(
         print_json({"folder": str(folder), **made, "note": note})
     else:
         typer.echo(f"{made['train']:,} training and {made['eval']:,} evaluation samples in {folder}")
-        _print_note(note)
+        print_note(note)
         chosen = f"{name} --size {size}" if name in WORKLOADS else f"--set dataset={name}"
         typer.echo(f"Next: trainmark run {chosen} --set data.path={folder}")
-
-
-@data.command("check")
-def check(
-    name: DatasetName,
-    folder: Annotated[Path, typer.Argument(help="Folder of the dataset.")],
-    size: Annotated[str, typer.Option(help="Size of the workload.")] = "tiny",
-    setting: DatasetSetting = None,
-    json: AsJson = False,
-) -> None:
-    """Read every sample once and list all problems. Names file and index; the exit code is 1 if there are any.
-
-    \b
-    Examples:
-      trainmark data check extreme-weather storms
-      trainmark data check imagenet /data/imagenet --json
-    """
-    from trainmark.cli.output import print_json
-    from trainmark.data.facts import num_stored
-    from trainmark.plan.dataset import find_stored_dataset, note_of_size
-    from trainmark.spec.units import counted
-
-    dataset = find_stored_dataset(name, size, [*(setting or []), f"path={folder}"])
-    problems: list[dict[str, Any]] = []
-    for problem in dataset.check():
-        problems.append({"file": problem.file, "index": problem.index, "what": problem.what})
-        if not json:
-            where = "" if problem.index is None else f", sample {problem.index}"
-            typer.echo(f"{problem.file}{where}: {problem.what}")
-    note, samples = note_of_size(name, size, dataset), num_stored(dataset)
-    if json:
-        print_json({"folder": str(folder), "samples": samples, "problems": problems, "note": note})
-    else:
-        read = "" if samples is None else f"{counted(samples, 'sample')} read, "
-        typer.echo(f"{folder}: {read}{counted(len(problems), 'problem')}")
-        _print_note(note)
-    if problems:
-        raise typer.Exit(1)
-
-
-def _print_note(note: str | None) -> None:
-    if note is not None:
-        typer.echo(f"Note: {note}")

@@ -30,6 +30,7 @@ def find_warnings(
     """Returns one line each, with what to do if possible; `data` describes the data when the run started."""
     checks: dict[str, Callable[[], list[str]]] = {
         "the data": lambda: _unexpected_data(measured, data),
+        "skipped samples": lambda: _skipped(measured, data),
         "failed members": lambda: _failed_members(measured),
         "damaged events": lambda: _torn_events(measured),
         "restarted members": lambda: _restarted(measured),
@@ -72,6 +73,12 @@ def _unexpected_data(measured: Measured, data: dict[str, Any]) -> list[str]:
         f"NOT the data of {config.workload} in size {config.size}: {'; '.join(unlike)}. Quality and VFLOPS cannot be "
         "compared with its target, nor with other runs of that size."
     ]
+
+
+def _skipped(measured: Measured, data: dict[str, Any]) -> list[str]:
+    """Warns of samples that were left out, with the list that names them."""
+    left_out = data.get("num_skipped", 0)
+    return [f"{counted(left_out, 'sample')} left out by data.skip={measured.config.data['skip']}"] if left_out else []
 
 
 def _failed_members(measured: Measured) -> list[str]:

@@ -22,6 +22,7 @@ def facts_of(dataset: Any) -> DataFacts:
         num_classes=getattr(dataset, "num_classes", None),
         sample_shape=shape,
         is_simulated=getattr(dataset, "is_simulated", False),
+        num_skipped=getattr(dataset, "num_skipped", 0),  # after the samples are counted
     )
 
 

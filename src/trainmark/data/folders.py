@@ -25,9 +25,12 @@ ELSEWHERE = "another place with --data-dir"
 
 def with_folder(config: RunConfig, data_dir: Path) -> dict[str, Any]:
     """The dataset's settings; `path` is the folder of generated data if data.path is not set."""
-    return (
-        {**config.data, "path": str(generated_folder(config, data_dir))} if is_generated(config) else dict(config.data)
-    )
+    settings: dict[str, Any] = dict(config.data)
+    if is_generated(config):
+        settings["path"] = str(generated_folder(config, data_dir))
+    if "shape_cache" in DATASETS.load(config.dataset).Settings.model_fields:
+        settings.setdefault("shape_cache", str(data_dir))
+    return settings
 
 
 def open_dataset(config: RunConfig, data_dir: Path) -> Any:
@@ -54,8 +57,9 @@ def is_generated(config: RunConfig) -> bool:
 
 def generated_folder(config: RunConfig, data_dir: Path) -> Path:
     """The folder of data generated with these settings."""
-    version = getattr(DATASETS.load(config.dataset), "version", 1)
-    settings = json.dumps([config.dataset, version, config.data], sort_keys=True)
+    kind = DATASETS.load(config.dataset)
+    made = {key: value for key, value in config.data.items() if key not in getattr(kind, "reading_settings", ())}
+    settings = json.dumps([config.dataset, getattr(kind, "version", 1), made], sort_keys=True)
     name = config.dataset.rpartition(":")[2]  # a plug-in's name includes its module
     return data_dir / f"{name}-{hashlib.sha256(settings.encode()).hexdigest()[:12]}"
 
@@ -85,7 +89,13 @@ def _check_can_generate(dataset: Any, folder: Path, elsewhere: str) -> None:
 
 
 def generate_missing(config: RunConfig, data_dir: Path, progress: Progress) -> None:
-    """Generates the run's data, unless an earlier run has done so."""
+    """Generates the run's data, unless an earlier run has done so; prepares what its ranks share."""
+    _generate_missing(config, data_dir, progress)
+    if hasattr(DATASETS.load(config.dataset), "prepare"):
+        open_dataset(config, data_dir).prepare()
+
+
+def _generate_missing(config: RunConfig, data_dir: Path, progress: Progress) -> None:
     folder = generated_folder(config, data_dir)
     if not is_generated(config) or folder.exists():
         return

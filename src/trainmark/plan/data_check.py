@@ -1,6 +1,6 @@
 """Checks that a run's data exist or can be generated, fit the model, suffice, and have enough storage."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from typing import Any
 
@@ -39,11 +39,11 @@ def check_data(config: RunConfig, plan: Plan, places: Places) -> DataFacts:
 
 
 def image_refusals(config: RunConfig) -> Iterator[str]:
-    """Yields why the model cannot be trained on the dataset according to settings; files are not read."""
+    """Yields why the model cannot be trained on the dataset according to settings; at most a few headers are read."""
     kind = DATASETS.load(config.dataset)
     dataset = kind(kind.Settings.model_validate(config.data))
     shape = getattr(dataset, "sample_shape", None)
-    yield from _augmentation(config)
+    yield from _augmentation(config, getattr(dataset, "augmentations", None))
     if shape is not None and len(shape) == 3:
         yield from _too_small(config, shape, kind.Settings.model_fields)
         yield from _other_channels(config, shape[0])
@@ -99,8 +99,8 @@ def check_data_facts(config: RunConfig, found: DataFacts) -> None:
         raise PlanError(refusal)
 
 
-def _augmentation(config: RunConfig) -> Iterator[str]:
-    known, chosen = getattr(DATASETS.load(config.dataset), "augmentations", None), config.train.augmentation
+def _augmentation(config: RunConfig, known: Sequence[str] | None) -> Iterator[str]:
+    chosen = config.train.augmentation
     if known is not None and chosen not in known:
         yield (
             f"The dataset {config.dataset} does not support the augmentation {chosen}. "

@@ -39,6 +39,15 @@ def find_stored_dataset(name: str, size: str, settings: list[str]) -> Any:
     return kind(validated(kind.Settings, values, [Source(COMMAND_LINE, {"data": values})], ("data",)))
 
 
+def check_can_skip(name: str, dataset: Any) -> None:
+    """Raises unless samples of the dataset can be left out (data.skip)."""
+    if "skip" not in type(dataset).Settings.model_fields:
+        able = [each for each in DATASETS if "skip" in DATASETS.load(each).Settings.model_fields]
+        raise ConfigError(
+            f"Samples of {name} cannot be left out: only {', '.join(able)} have data.skip. Remove --skip-list."
+        )
+
+
 def note_of_size(name: str, size: str, dataset: Any) -> str | None:
     """Returns a note if the data differ from those of the workload's size, which is not an error; else None."""
     if name not in WORKLOADS:

@@ -95,7 +95,7 @@ def resolve_config(sources: list[Source]) -> RunChoices:
     _check_names(config)
     check_model_settings(config, sources)
     settings = validated(DATASETS.load(config.dataset).Settings, with_shape(config, size), sources, ("data",))
-    config = config.model_copy(update={"data": _with_absolute_path(settings.model_dump(exclude_none=True))})
+    config = config.model_copy(update={"data": _with_absolute_paths(settings.model_dump(exclude_none=True))})
     if "num_classes" not in user.get("model_settings", {}):
         config = config.model_copy(update={"model_settings": with_classes(config)})
     check_task(config, size)
@@ -159,9 +159,10 @@ def _check_names(config: RunChoices) -> None:
             _ = ENGINE_REGISTRIES[key][name]  # a part of another engine is rejected by the plan
 
 
-def _with_absolute_path(data: dict[str, Any]) -> dict[str, Any]:
-    """Returns the dataset's settings with an absolute path, valid in any working directory."""
-    return {**data, "path": str(Path(data["path"]).expanduser().resolve())} if "path" in data else data
+def _with_absolute_paths(data: dict[str, Any]) -> dict[str, Any]:
+    """Returns the dataset's settings with absolute paths, valid in any working directory."""
+    paths = {key: data[key] for key in ("path", "skip", "shape_cache") if key in data}
+    return data | {key: str(Path(path).expanduser().resolve()) for key, path in paths.items()}
 
 
 def _merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:

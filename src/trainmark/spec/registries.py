@@ -7,6 +7,7 @@ WORKLOADS = Registry(
     {
         "image-classification": "trainmark.workloads.image_classification:WORKLOAD",
         "extreme-weather": "trainmark.workloads.extreme_weather:WORKLOAD",
+        "artworks": "trainmark.workloads.artworks:WORKLOAD",
     },
     group="trainmark.workloads",
 )
@@ -37,6 +38,7 @@ MODELS = Registry(
 DATASETS = Registry(
     "dataset",
     {
+        "artworks": "trainmark.data.datasets.artworks:Artworks",
         "cifar10": "trainmark.data.datasets.cifar10:Cifar10",
         "extreme-weather": "trainmark.data.datasets.extreme_weather:ExtremeWeather",
         "imagenet": "trainmark.data.datasets.imagenet:Imagenet",

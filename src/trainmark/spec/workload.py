@@ -15,6 +15,7 @@ class DataFacts:
     num_classes: int | None = None
     sample_shape: tuple[int, ...] | None = None
     is_simulated: bool = False
+    num_skipped: int = 0  # samples that the user leaves out (data.skip); not among the others
 
 
 @dataclass(frozen=True)

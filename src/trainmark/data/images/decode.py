@@ -37,7 +37,7 @@ def decode_view(content: Raw, size: int, choose_view: Callable[[int, int], View]
     view = choose_view(*image.size)
     shrink = decoding_shrink(view.box, size) if image.format == "JPEG" else 1
     box = view.box.shrunk(shrink)
-    with _explained():
+    with explained():
         if shrink > 1:
             image.draft(None, (image.width // shrink, image.height // shrink))
         # Grey stays one channel until it is resized; other colour spaces cannot be interpolated.
@@ -53,16 +53,22 @@ def decode_view(content: Raw, size: int, choose_view: Callable[[int, int], View]
 
 def decode_fully(path: Path) -> None:
     """Decodes the whole file; raises UnreadableImageError if it cannot."""
-    content = _read(path)
+    content = read_content(path)
     image = _open(content)
-    with _explained():
+    with explained():
         image.load()
-    # A tail of zeros, as left by crashed file systems, decodes without error, but lacks the end marker.
-    if image.format == "JPEG" and content.rfind(END_OF_IMAGE) < content.rfind(START_OF_SCAN):
+    if image.format == "JPEG":
+        check_end(content)
+
+
+def check_end(content: bytes) -> None:
+    """Raises if a JPEG file lacks its end: a tail of zeros, as left by crashed file systems, decodes without error."""
+    if not content.endswith(END_OF_IMAGE) and content.rfind(END_OF_IMAGE) < content.rfind(START_OF_SCAN):
         raise UnreadableImageError("its end is missing or overwritten")
 
 
-def _read(path: Path) -> bytes:
+def read_content(path: Path) -> bytes:
+    """The bytes of the file; raises UnreadableImageError if it cannot be read."""
     try:
         return path.read_bytes()
     except OSError as error:
@@ -74,7 +80,7 @@ def _open(content: Raw) -> "Image":
 
     if not content:
         raise UnreadableImageError("the file is empty")
-    with _explained():
+    with explained():
         try:
             return Image.open(BytesIO(content), formats=FORMATS)
         except UnidentifiedImageError as error:
@@ -82,7 +88,7 @@ def _open(content: Raw) -> "Image":
 
 
 @contextmanager
-def _explained() -> Iterator[None]:
+def explained() -> Iterator[None]:
     """Converts Pillow's errors to UnreadableImageError."""
     from PIL.Image import DecompressionBombError
 

@@ -30,9 +30,13 @@ class ImageFiles:
     def __len__(self) -> int:
         return len(self.names)
 
+    def name(self, index: int) -> str:
+        """The name of sample `index`, relative to root."""
+        return os.fsdecode(bytes(self.names[index]))
+
     def path(self, index: int) -> Path:
         """The file of sample `index`."""
-        return self.root / os.fsdecode(bytes(self.names[index]))
+        return self.root / self.name(index)
 
     def take(self, chosen: NDArray[np.bool_]) -> "ImageFiles":
         """Only the `chosen` samples."""

@@ -1,11 +1,12 @@
 """StoredImages: a split of image files, decoded when they are read, and checks of such files."""
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -106,18 +107,30 @@ def folder_problems(folders: Iterable[Path]) -> Iterator[Problem]:
 
 def image_problems(files: ImageFiles) -> Iterator[Problem]:
     """Yields a problem for each file that cannot be decoded, in file order."""
-    # Threads suffice: Pillow releases the GIL while decoding.
+
+    def inspect(index: int) -> list[Finding]:
+        try:
+            decode_fully(files.path(index))
+        except UnreadableImageError as error:
+            return [Finding(f"cannot be decoded: {error}")]
+        return []
+
+    return inspected(files, inspect)
+
+
+class Finding(NamedTuple):
+    """What is wrong with a file, or worth noting."""
+
+    what: str
+    is_note: bool = False
+
+
+def inspected(files: ImageFiles, inspect: Callable[[int], list[Finding]]) -> Iterator[Problem]:
+    """Yields what `inspect` finds of each file, in file order."""
+    # Threads suffice: decoders release the GIL.
     with ThreadPoolExecutor(max_workers=len(os.sched_getaffinity(0))) as threads:
         for start in range(0, len(files), IN_FLIGHT):
             some = range(start, min(start + IN_FLIGHT, len(files)))
-            for index, reason in zip(some, threads.map(lambda index: _reason(files, index), some), strict=True):
-                if reason is not None:
-                    yield Problem(str(files.path(index)), index, reason)
-
-
-def _reason(files: ImageFiles, index: int) -> str | None:
-    try:
-        decode_fully(files.path(index))
-    except UnreadableImageError as error:
-        return f"cannot be decoded: {error}"
-    return None
+            for index, findings in zip(some, threads.map(inspect, some), strict=True):
+                for what, is_note in findings:
+                    yield Problem(str(files.path(index)), index, what, files.name(index), is_note)

@@ -1,0 +1,1 @@
+"""MAMe's catalogue of artworks, and the sizes and shapes of generated ones."""

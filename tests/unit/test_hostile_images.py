@@ -1,0 +1,154 @@
+"""A folder of hostile images: every unusable file is named in one pass, a run refuses it, or leaves it out on request."""
+
+import struct
+import zlib
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from trainmark.data.datasets.artworks import Artworks, ArtworksSettings
+from trainmark.data.datasets.imagenet import Imagenet, ImagenetSettings
+from trainmark.data.images.draw import draw_picture, figure_of
+from trainmark.data.images.skip_list import write_skip_list
+from trainmark.spec.errors import DataError
+
+SHAPE = (150, 200)
+
+
+def picture(width: int = SHAPE[1], height: int = SHAPE[0]) -> Image.Image:
+    return draw_picture(figure_of(0), "photo", width, height, np.random.default_rng(0))
+
+
+def stored(image: Image.Image, kind: str, **options: Any) -> bytes:
+    buffer = BytesIO()
+    image.save(buffer, kind, **options)
+    return buffer.getvalue()
+
+
+def chunk(kind: bytes, content: bytes) -> bytes:
+    return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+
+def bomb() -> bytes:
+    """A small PNG file that states 60,000 × 60,000 pixels, all of them black."""
+    header = struct.pack(">IIBBBBB", 60_000, 60_000, 8, 0, 0, 0, 0)
+    pixels = zlib.compress(bytes(10_000_000))
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", pixels) + chunk(b"IEND", b"")
+
+
+def hostile_files() -> dict[str, bytes]:
+    whole = stored(picture(), "JPEG")
+    frames = [picture(), Image.new("RGB", SHAPE[::-1])]
+    animated = {"save_all": True, "append_images": frames[1:]}
+    return {
+        "a-good.jpg": whole,
+        "b-empty.jpg": b"",
+        "c-truncated.jpg": whole[: len(whole) // 2],
+        "d-zero-tail.jpg": whole[:-3000] + bytes(3000),
+        "e-one-pixel.jpg": stored(picture(1, 1), "JPEG"),
+        "f-strip.jpg": stored(Image.new("RGB", (20_000, 10)), "JPEG"),
+        "g-cmyk.jpg": stored(picture().convert("CMYK"), "JPEG"),
+        "h-animated.jpg": stored(frames[0], "GIF", **animated),
+        "i-apng.jpg": stored(frames[0], "PNG", **animated),
+        "j-really-a-png.jpg": stored(picture(), "PNG"),
+        "k-really-a-jpeg.png": whole,
+        "l-bomb.jpg": bomb(),
+        "m-text.jpg": b"<html>404 Not Found</html>",
+        "n-truncated-png.jpg": stored(picture(), "PNG")[:2000],
+    }
+
+
+BAD = {
+    "b-empty.jpg": "cannot be decoded: the file is empty",
+    "c-truncated.jpg": "cannot be decoded: its end is missing or overwritten",
+    "d-zero-tail.jpg": "cannot be decoded: its end is missing or overwritten",
+    "e-one-pixel.jpg": "too small: 1 × 1 pixels; sides must be at least 32",
+    "f-strip.jpg": "too small: 10 × 20000 pixels; sides must be at least 32",
+    "l-bomb.jpg": "too large: 3,600 megapixels; data.max_megapixels is 400",
+    "m-text.jpg": "cannot be decoded: not a JPEG, PNG or GIF file",
+    "n-truncated-png.jpg": "cannot be decoded: image file is truncated",
+}
+ANIMATED = {"h-animated.jpg", "i-apng.jpg"}
+
+
+def in_class_folders(root: Path) -> Imagenet:
+    for split, files in (("train", hostile_files()), ("val", {"a-good.jpg": stored(picture(), "JPEG")})):
+        (root / split / "paintings").mkdir(parents=True)
+        for name, content in files.items():
+            (root / split / "paintings" / name).write_bytes(content)
+    return Imagenet(ImagenetSettings(path=str(root), resize="none"))
+
+
+def in_catalogue(root: Path) -> Artworks:
+    (root / "data").mkdir(parents=True)
+    lines = ["Image file,Medium,Museum,Museum-based instance ID,Subset,Width,Height,Product size,Aspect ratio"]
+    files = {**hostile_files(), "o-held-out.jpg": stored(picture(), "JPEG")}
+    for name, content in files.items():
+        (root / "data" / name).write_bytes(content)
+        subset = "val" if name == "o-held-out.jpg" else "train"
+        lines.append(f"{name},Bronze,Museum,7,{subset},{SHAPE[1]}.0,{SHAPE[0]}.0,30000.0,1.3333")
+    (root / "MAMe_dataset.csv").write_text("\n".join(lines) + "\n")
+    (root / "MAMe_labels.csv").write_text("0,Bronze\n")
+    return Artworks(ArtworksSettings(path=str(root), input="hr"))
+
+
+@pytest.fixture(params=[in_class_folders, in_catalogue], ids=["imagenet", "artworks"])
+def dataset(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    return request.param(tmp_path / "hostile")
+
+
+def skipping(dataset: Any, listed: Path) -> Any:
+    return type(dataset)(dataset.settings.model_copy(update={"skip": str(listed)}))
+
+
+def test_one_check_names_every_unusable_file_and_why(dataset: Any) -> None:
+    found = {Path(problem.file).name: problem for problem in dataset.check()}
+    problems = {name: problem for name, problem in found.items() if not problem.is_note}
+    assert set(problems) == set(BAD)
+    for name, problem in problems.items():
+        assert problem.what.startswith(BAD[name]), name
+        assert problem.file == str(Path(dataset.settings.path) / problem.name)
+    assert {name for name, problem in found.items() if problem.is_note} == ANIMATED
+    assert {found[name].what for name in ANIMATED} == {"animated: its first frame is used"}
+
+
+def test_a_run_is_refused_with_the_first_bad_file_and_the_next_step(dataset: Any) -> None:
+    with pytest.raises(DataError) as refused:
+        split = dataset.load("train")
+        for index in range(len(split)):
+            split.read(index, "none", 0)
+    message = str(refused.value)
+    assert "b-empty.jpg (sample 1) cannot be used: the file is empty." in message
+    assert "`trainmark data check`" in message and "--set data.skip=FILE" in message and "\n" not in message
+
+
+def test_exactly_the_listed_files_are_left_out(dataset: Any, tmp_path: Path) -> None:
+    listed = tmp_path / "bad.txt"
+    assert write_skip_list(listed, [problem.name for problem in dataset.check() if not problem.is_note]) == len(BAD)
+    rest = skipping(dataset, listed)
+    usable = len(hostile_files()) - len(BAD)
+    assert (rest.num_samples("train"), rest.num_samples("eval"), rest.num_skipped) == (usable, 1, len(BAD))
+    assert all(problem.is_note for problem in rest.check())
+    split = rest.load("train")
+    assert {Path(split.files.name(index)).name for index in range(len(split))} == set(hostile_files()) - set(BAD)
+    for index in range(len(split)):
+        assert split.read(index, "none", 0).shape == (3, *SHAPE)
+
+
+def test_colours_and_first_frames_of_usable_files_are_those_of_the_picture(dataset: Any, tmp_path: Path) -> None:
+    write_skip_list(tmp_path / "bad.txt", [problem.name for problem in dataset.check() if not problem.is_note])
+    split = skipping(dataset, tmp_path / "bad.txt").load("train")
+    expected = np.asarray(picture()).transpose(2, 0, 1).astype(int)
+    for index in range(len(split)):
+        # JPEG and palettes of 256 colours change values, but little on average.
+        assert np.abs(split.read(index, "none", 0) - expected).mean() < 12, split.files.name(index)
+
+
+def test_a_name_with_a_line_break_cannot_be_listed(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="line break"):
+        write_skip_list(tmp_path / "bad.txt", ["data/two\nlines.jpg"])
+    assert not (tmp_path / "bad.txt").exists()
