@@ -153,6 +153,7 @@ RULES = {
     "train.communication_group": "the workers of a node; near a square",
     "launch.python": "the site's, else the one that runs trainmark",
     "train.steps": "as many as the epochs have",
+    "train.batch_pixels": "those of batch_size images of mean size",
     "train.minutes": "as long as the epochs last",
     "launch.threads": "one for each core that the worker has",
     "launch.interop_threads": "the engine's own",

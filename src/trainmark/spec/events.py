@@ -143,10 +143,7 @@ class EpochStart(Event):
 
 
 class Steps(Event):
-    """A block of steps: durations, data waits, losses (None if not finite), learning rates.
-
-    With images of unlike shape also, of all workers of the member: samples, pixels and FLOPs (on rank 0) of each step.
-    """
+    """A block of steps: durations, data waits, losses (None if not finite), learning rates."""
 
     kind: Literal["steps"] = "steps"
     first_step: int
@@ -155,6 +152,7 @@ class Steps(Event):
     loss: list[FiniteFloat | None]
     learning_rate: list[FiniteFloat] = []
     epoch: int | None = None
+    # With images of unlike shape, of all workers of the member together; FLOPs on rank 0 only.
     samples: list[int] = []
     informative_px: list[int] = []
     total_px: list[int] = []
