@@ -151,11 +151,10 @@ class Steps(Event):
     loss: list[FiniteFloat | None]
     learning_rate: list[FiniteFloat] = []
     epoch: int | None = None
-    # Of data of variable shape, one entry per step, of all workers of the member together.
     samples: list[int] = []
     informative_px: list[int] = []
     total_px: list[int] = []
-    flop: dict[str, list[float]] = {}  # convention → training FLOPs of the step at the padded shapes
+    flop: dict[str, list[FiniteFloat]] = {}  # convention → at the padded shapes
 
 
 class EpochStop(Event):
