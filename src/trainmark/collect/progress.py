@@ -96,8 +96,8 @@ class ProgressReader:
 
     def _changes(self, event: Event, job: Job, trained_s: float) -> dict[str, Any]:
         match event:
-            case DataReady(draws=draws):
-                per_epoch = max(1, draws // global_batch(self._config.train, len(job.ranks)))
+            case DataReady(draws=draws, steps_per_epoch=stated):
+                per_epoch = stated or max(1, draws // global_batch(self._config.train, len(job.ranks)))
                 self._steps_per_epoch[job.member] = per_epoch
                 return {"epochs": total_epochs(self._config.train, per_epoch)}
             case Resumed(trained_s=before_s):
@@ -110,9 +110,7 @@ class ProgressReader:
                 return {"state": "training", "epoch": epoch}
             case Steps():
                 return self._after_steps(event, job, trained_s)
-            case EpochStop(epoch=epoch, steps_per_epoch=per_epoch):
-                # Steps of unlike size: their number is known once an epoch has ended.
-                self._steps_per_epoch[job.member] = per_epoch or self._steps_per_epoch.get(job.member, 1)
+            case EpochStop(epoch=epoch):
                 return {"epoch": epoch + 1}
             case Evaluation(quality=quality):
                 return {"quality": quality}

@@ -260,6 +260,7 @@ STUDIES = Registry(
         "schedules": "trainmark.studies.schedules:SCHEDULES",
         "memory": "trainmark.studies.memory:MEMORY",
         "ensemble": "trainmark.studies.ensemble:ENSEMBLE",
+        "size-and-shape": "trainmark.studies.size_and_shape:SIZE_AND_SHAPE",
     },
     group="trainmark.studies",
     self_describing=True,
