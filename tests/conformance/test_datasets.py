@@ -14,12 +14,19 @@ MADE_UP = [name for name in DATASETS if getattr(DATASETS.load(name), "is_synthet
 ON_DISK = [name for name in DATASETS if hasattr(DATASETS.load(name), "make")]
 LEARNED_FROM = [name for name in DATASETS if name not in MADE_UP]
 COUNTS = {"train": 70, "eval": 30}
+SMALL: dict[str, dict[str, Any]] = {"artworks": {"mean_megapixels": 0.04}}  # where samples are large by default
+# Settings with which samples differ in height and width.
+VARIABLE: list[tuple[str, dict[str, Any]]] = [
+    ("artworks", {"input": "mr", "side": 40}),
+    ("artworks", {"input": "hr"}),
+    ("imagenet", {"resize": "none"}),
+]
 
 
-def opened(name: str, folder: Path) -> Any:
+def opened(name: str, folder: Path, **others: Any) -> Any:
     """The dataset with few samples, made in `folder` if it lies on disk."""
     kind = DATASETS.load(name)
-    settings = kind.Settings(num_train=COUNTS["train"], num_eval=COUNTS["eval"])
+    settings = kind.Settings(num_train=COUNTS["train"], num_eval=COUNTS["eval"], **SMALL.get(name, {}), **others)
     if name not in ON_DISK:
         return kind(settings)
     if not any(folder.iterdir()):
@@ -51,6 +58,29 @@ def test_samples_have_the_stated_shape_and_are_normalised(name: str, tmp_path: P
     offset, scale = (np.asarray(value, np.float64).reshape(-1, 1, 1) for value in (split.offset, split.scale))
     seen = (samples - offset) / scale
     assert abs(seen.mean()) < 1.5 and 0.2 < seen.std() < 2
+
+
+@pytest.mark.parametrize("name", LEARNED_FROM)
+def test_samples_of_one_shape_have_no_shapes_of_their_own(name: str, tmp_path: Path) -> None:
+    dataset = opened(name, tmp_path)
+    assert not getattr(dataset, "variable_shape", False) and dataset.load("train").shapes is None
+
+
+@pytest.mark.parametrize(("name", "settings"), VARIABLE)
+def test_samples_of_many_shapes_have_the_stated_ones(name: str, settings: dict[str, Any], tmp_path: Path) -> None:
+    kind = DATASETS.load(name)
+    planned = kind(kind.Settings(num_train=70, num_eval=30, **SMALL.get(name, {}), **settings))
+    dataset = opened(name, tmp_path, **settings)
+    for split in (dataset.load("train"), dataset.load("eval")):
+        assert dataset.variable_shape and split.shapes.shape == (len(split), 2) and split.shapes.dtype == np.int64
+        assert len({tuple(shape) for shape in split.shapes.tolist()}) > 5
+        for index, (height, width) in enumerate(split.shapes.tolist()):
+            sample = split.read(index, "none", 0)
+            assert sample.shape == (3, height, width) and sample.dtype == np.uint8
+        assert split.sample_shape == (3, *np.median(split.shapes, axis=0).astype(int))
+    shape = dataset.load("train").sample_shape
+    assert np.allclose(planned.sample_shape, shape, rtol=0.15)  # about as large as before they were made
+    assert list(dataset.check()) == []
 
 
 @pytest.mark.parametrize("name", ON_DISK)
@@ -86,7 +116,7 @@ def test_nothing_is_wrong_with_what_it_makes(name: str, tmp_path: Path) -> None:
 def test_it_knows_about_how_many_bytes_it_makes(name: str, tmp_path: Path) -> None:
     opened(name, tmp_path)
     kind = DATASETS.load(name)
-    told = kind(kind.Settings(num_train=COUNTS["train"], num_eval=COUNTS["eval"])).made_bytes
+    told = kind(kind.Settings(num_train=COUNTS["train"], num_eval=COUNTS["eval"], **SMALL.get(name, {}))).made_bytes
     assert told == pytest.approx(sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file()), rel=0.2)
 
 

@@ -79,3 +79,37 @@ def test_generated_files_are_learned_from(warm_trainmark: Command, dataset: str,
     done = warm_trainmark("run", *SMALL, *(word for setting in few for word in ("--set", setting)))
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["metrics"]["quality_ensemble"]["value"] is not None
+
+
+def test_bad_artworks_are_named_by_the_run_listed_by_check_and_left_out_on_request(
+    warm_trainmark: Command, tmp_path: Path
+) -> None:
+    few = ("num_train=40", "num_eval=8", "mean_megapixels=0.01")
+    made = warm_trainmark("data", "make", "artworks", "-o", "art", *(word for each in few for word in ("--set", each)))
+    assert made.returncode == 0, made.stderr
+    spoilt = [tmp_path / "art" / "data" / name for name in ("1000003.jpg", "1000017.jpg", "2000005.jpg")]
+    for path, content in zip(spoilt, (b"", spoilt[1].read_bytes()[:900], b"no image"), strict=True):
+        path.write_bytes(content)
+    run = ("run", "artworks", *SMALL, "--set", "data.path=art", "--set", "data.input=lr", "--set", "data.side=32")
+    done = warm_trainmark(*run, "--set", "ensemble.bootstrap=none")
+    assert done.returncode == 1
+    assert str(spoilt[0]) in done.stderr and "trainmark data check" in done.stderr
+    checked = warm_trainmark("data", "check", "artworks", "art", "--skip-list", "bad.txt")
+    assert checked.returncode == 1
+    assert [line.partition(",")[0] for line in checked.stdout.splitlines()[:3]] == [
+        str(path.relative_to(tmp_path)) for path in spoilt
+    ]
+    assert "3 problems" in checked.stdout and "3 names in bad.txt" in checked.stdout
+    assert (tmp_path / "bad.txt").read_text().split() == [f"data/{path.name}" for path in spoilt]
+    done = warm_trainmark(*run, "--set", "data.skip=bad.txt")
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    data = result["provenance"]["data"]
+    assert (data["num_train"], data["num_eval"], data["num_skipped"]) == (38, 7, 3)
+    assert f"3 samples left out by data.skip={tmp_path / 'bad.txt'}" in result["warnings"]
+
+
+def test_a_dataset_without_skip_lists_says_so(warm_trainmark: Command) -> None:
+    refused = warm_trainmark("data", "check", "cifar10", "nowhere", "--skip-list", "bad.txt")
+    assert refused.returncode == 2
+    assert "Samples of cifar10 cannot be left out: only artworks, imagenet have data.skip." in refused.stderr

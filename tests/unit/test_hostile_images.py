@@ -1,4 +1,4 @@
-"""A folder of hostile images: every unusable file is named in one pass, a run refuses it, or leaves it out on request."""
+"""A folder of hostile images: every unusable file is named in one pass, refused by a run, or left out on request."""
 
 import struct
 import zlib

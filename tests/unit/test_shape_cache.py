@@ -1,4 +1,4 @@
-"""Shapes of images in class folders: read from headers, kept between runs, and never believed when they may be wrong."""
+"""Shapes of images in class folders: read from headers, kept between runs, and not believed where they may be wrong."""
 
 from pathlib import Path
 from typing import Any

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from tests.small_disk import small_disk_on
 from trainmark.data.bootstrap import sample_counts
+from trainmark.data.datasets.artworks import Artworks, ArtworksSettings
 from trainmark.data.datasets.extreme_weather import ExtremeWeather, ExtremeWeatherSettings
 from trainmark.data.datasets.imagenet import Imagenet, ImagenetSettings
 from trainmark.data.readers import Readers
@@ -134,7 +135,19 @@ def test_staged_samples_are_those_of_the_split_bit_for_bit(name: str, data: Path
         assert np.array_equal(staged.read(index, change, 7 + index), split.read(index, change, 7 + index))
     assert np.array_equal(staged.labels, split.labels) and len(staged) == NUM_TRAIN
     assert staged.fingerprint() == split.fingerprint() and staged.sample_shape == split.sample_shape
+    assert staged.shapes is None
     assert np.array_equal(staged.offset, split.offset) and np.array_equal(staged.scale, split.scale)
+
+
+def test_staged_samples_keep_their_unlike_shapes(tmp_path: Path, storage: Path) -> None:
+    settings = ArtworksSettings(num_train=NUM_TRAIN, num_eval=4, num_classes=4, mean_megapixels=0.01, input="hr")
+    Artworks(settings).make(tmp_path / "art", lambda done, total: None)
+    split = Artworks(settings.model_copy(update={"path": str(tmp_path / "art")})).load("train")
+    staged = StagedSplit(split, stage(split, selection("artworks", split), storage).pack)
+    assert staged.shapes is not None and np.array_equal(staged.shapes, split.shapes)
+    for index in range(NUM_TRAIN):
+        sample = staged.read(index, "none", 0)
+        assert sample.shape == (3, *staged.shapes[index]) and np.array_equal(sample, split.read(index, "none", 0))
 
 
 def test_the_shared_place_is_read_for_samples_that_are_not_in_the_pack_alone(pictures: Path, storage: Path) -> None:
