@@ -155,7 +155,7 @@ def test_an_epoch_has_the_samples_and_flop_of_its_own_steps() -> None:
     begun = as_event(kind="steps", epoch=1, step_s=[9.0], samples=[7], total_px=[1], informative_px=[1])
     member = replace(member, events=((*events, begun),))
     with pytest.raises(ValueError, match="0 values for the 1 steps from 0 on"):
-        _ = written_run(member).work_of(member)  # a step without FLOPs among those that have them
+        _ = written_run(member).flop_of(member)  # a step without FLOPs among those that have them
     (epoch,) = member.epochs
     assert (epoch.samples, epoch.flop) == (200, {"exact": 100_000, "ai500": 90_000})
 
@@ -209,9 +209,8 @@ def test_counters_that_are_missing_say_why() -> None:
 
 def test_the_work_of_a_step_is_what_it_recorded() -> None:
     run = written_run(unlike())
-    work = run.work_of(run.members[0])
-    assert np.array_equal(work.samples, [8, 2] * 20)
-    assert np.array_equal(work.flop["ai500"], [900, 3600] * 20)
+    assert np.array_equal(run.samples_of(run.members[0]), [8, 2] * 20)
+    assert np.array_equal(run.flop_of(run.members[0])["ai500"], [900, 3600] * 20)
 
 
 def test_progress_counts_the_samples_of_the_newest_steps(tmp_path: Path) -> None:

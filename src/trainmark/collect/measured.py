@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainmark.collect.statistics import Samples, SteadyState, find_steady_state, union_length
-from trainmark.collect.work import Epoch, Work, epoch_of, recorded, recorded_flop, weights
+from trainmark.collect.work import Epoch, epoch_of, recorded, recorded_flop, weights
 from trainmark.spec.config import RunConfig
 from trainmark.spec.event_files import E
 from trainmark.spec.events import (
@@ -233,17 +233,20 @@ class Measured:
         """Members that finished, from which metrics are computed."""
         return tuple(member for member in self.members if member.state == "finished")
 
-    def work_of(self, member: Member) -> Work:
-        """Returns samples and FLOPs of each step: as recorded, else those of a global batch of equal samples."""
-        blocks = member.all_of(Steps)
-        samples = recorded(blocks, [block.samples for block in blocks])
-        if samples is None:
-            batch = global_batch(self.config.train, self.plan.workers_per_member)
-            samples = np.full(len(member.step_s), float(batch))
-        flop = recorded_flop(blocks)
-        if not flop:
-            flop = {name: samples * of_sample for name, of_sample in member.training_flop_per_sample().items()}
-        return Work(samples, flop)
+    def samples_of(self, member: Member) -> Samples:
+        """Returns the samples of each step of a member: as recorded, else a global batch."""
+        found = recorded(blocks := member.all_of(Steps), [block.samples for block in blocks])
+        if found is not None:
+            return found
+        return np.full(len(member.step_s), float(global_batch(self.config.train, self.plan.workers_per_member)))
+
+    def flop_of(self, member: Member) -> dict[str, Samples]:
+        """Returns the training FLOPs of each step of a member, by convention: as recorded, else of equal samples."""
+        found = recorded_flop(member.all_of(Steps))
+        if found:
+            return found
+        samples = self.samples_of(member)
+        return {name: samples * of_sample for name, of_sample in member.training_flop_per_sample().items()}
 
     @cached_property
     def concurrency(self) -> float:

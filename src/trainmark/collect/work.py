@@ -9,13 +9,6 @@ from trainmark.collect.statistics import Samples
 from trainmark.spec.events import EpochStart, EpochStop, Steps
 
 
-class Work(NamedTuple):
-    """Samples of each step, and its training FLOPs by convention."""
-
-    samples: Samples
-    flop: dict[str, Samples]
-
-
 class Epoch(NamedTuple):
     """One epoch of a member, or the part that was trained: start, duration, and samples over all workers."""
 

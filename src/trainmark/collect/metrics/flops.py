@@ -130,7 +130,7 @@ FLOPS = MetricRow(
 def _flops_steady(measured: Measured, whole: Metric) -> Figure | str:
     if whole.value is None:
         return whole.reason or ""
-    flop = [measured.work_of(member).flop for member in measured.finished]
+    flop = [measured.flop_of(member) for member in measured.finished]
     rates = {name: steady_rate(measured, [of_member[name] for of_member in flop]) for name in flop[0]}
     rate = rates[CONVENTION]
     return Figure(

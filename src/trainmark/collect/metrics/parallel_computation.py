@@ -41,7 +41,7 @@ def _apc(measured: Measured, flops: Metric) -> Figure | str:
 
 def _samples_per_step(measured: Measured) -> float:
     """The global batch; where steps are unlike, its mean."""
-    return float(np.concatenate([measured.work_of(member).samples for member in measured.finished]).mean())
+    return float(np.concatenate([measured.samples_of(member) for member in measured.finished]).mean())
 
 
 def _note_on_nodes(metric: Metric) -> str:

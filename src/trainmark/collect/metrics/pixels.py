@@ -40,7 +40,7 @@ def _pixels_of(measured: Measured, member: Member) -> Pixels | str:
         return "the shape of the samples was not recorded"
     if len(shape) != 3:
         return f"samples of {show_shape(shape)} are no images"
-    total = measured.work_of(member).samples * shape[1] * shape[2] / MEGA
+    total = measured.samples_of(member) * shape[1] * shape[2] / MEGA
     return Pixels(total, total)
 
 

@@ -46,7 +46,7 @@ def steady_rate(measured: Measured, of_steps: Sequence[Samples]) -> SteadyRate:
 def _throughput(measured: Measured) -> Figure | str:
     if not measured.finished:
         return NO_MEMBER
-    rate = steady_rate(measured, [measured.work_of(member).samples for member in measured.finished])
+    rate = steady_rate(measured, [measured.samples_of(member) for member in measured.finished])
     return Figure(
         value=rate.value,
         ci95=rate.ci95,

@@ -115,7 +115,7 @@ def _flop(measured: Measured) -> Figure | str:
         member, steps = reached.member, reached.stop.next_step
         if member.total_px is None:  # all steps are alike, those of earlier attempts, too
             return steps * batch * member.training_flop_per_sample()[CONVENTION]
-        return float(measured.work_of(member).flop[CONVENTION][:steps].sum())
+        return float(measured.flop_of(member)[CONVENTION][:steps].sum())
 
     return _median(measured, flop, CONVENTION)
 
