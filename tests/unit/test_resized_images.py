@@ -46,6 +46,19 @@ def test_every_library_decodes_the_same_pixels_as_pillow(library: str, options: 
     assert np.abs(decoded(content, library=library) - expected).max() <= TOLERANCE
 
 
+@pytest.mark.parametrize("library", list(LIBRARIES))
+def test_a_library_that_is_installed_decodes_by_itself_whatever_pillow_could_do_for_it(library: str) -> None:
+    decoder = find_decoder(library)
+    if decoder is None:
+        pytest.skip(f"{library} is not installed")
+    for mode in ("RGB", "L"):
+        content = stored(picture(203, 117).convert(mode), "JPEG")
+        for shrink, size in ((1, (117, 203)), (2, (59, 102)), (4, (30, 51)), (8, (15, 26))):
+            if shrink == 1 or decoder.can_shrink:
+                pixels = decoder.decode(content, shrink, size)
+                assert pixels.shape == (*size, 3) and pixels.dtype == np.uint8
+
+
 @pytest.mark.parametrize("library", ALL)
 @pytest.mark.parametrize("side", [100, 52, 30, 17])
 def test_every_library_resizes_to_the_same_picture(library: str, side: int) -> None:
