@@ -1,5 +1,7 @@
 """Decoding images of any size: colours, depths and orientations, by every library that is installed."""
 
+import subprocess
+import sys
 import warnings
 from io import BytesIO
 from typing import Any
@@ -105,6 +107,18 @@ def test_images_are_turned_upright(orientation: int, kind: str, side: int | None
 def test_a_damaged_orientation_is_none() -> None:
     for exif in (b"Exif\0\0", b"Exif\0\0II*\0\xff\xff\xff\xff", b"Exif\0\0nonsense", b"Exif\0\0MM\0*\0\0\0\x08\0\x05"):
         assert decoded(stored(picture(), "PNG", exif=exif[6:] or b"\0")).shape == (120, 200, 3)
+
+
+def test_damage_that_does_not_matter_prints_nothing() -> None:
+    code = (
+        "import io, sys\n"
+        "from trainmark.data.images.headers import Limits\n"
+        "from trainmark.data.images.resized import Sizing, decode_resized\n"
+        "decode_resized(sys.stdin.buffer.read(), None, Sizing(), Limits(8, 400))\n"
+    )
+    content = stored(picture(), "JPEG", exif=b"Exif\0\0II*\0\x08\0\0\0\x05\0")  # five entries, none of which is there
+    ran = subprocess.run([sys.executable, "-c", code], input=content, capture_output=True, check=True)
+    assert ran.stderr == b""
 
 
 def test_sixteen_bits_of_grey_are_scaled_and_not_clipped() -> None:
