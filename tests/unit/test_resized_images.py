@@ -1,5 +1,7 @@
 """Decoding images of any size: colours, depths and orientations, by every library that is installed."""
 
+import subprocess
+import sys
 import warnings
 from io import BytesIO
 from typing import Any
@@ -44,6 +46,19 @@ def test_every_library_decodes_the_same_pixels_as_pillow(library: str, options: 
     with Image.open(BytesIO(content)) as image:
         expected = np.asarray(image.convert("RGB")).astype(int)
     assert np.abs(decoded(content, library=library) - expected).max() <= TOLERANCE
+
+
+@pytest.mark.parametrize("library", list(LIBRARIES))
+def test_a_library_that_is_installed_decodes_by_itself_whatever_pillow_could_do_for_it(library: str) -> None:
+    decoder = find_decoder(library)
+    if decoder is None:
+        pytest.skip(f"{library} is not installed")
+    for mode in ("RGB", "L"):
+        content = stored(picture(203, 117).convert(mode), "JPEG")
+        for shrink, size in ((1, (117, 203)), (2, (59, 102)), (4, (30, 51)), (8, (15, 26))):
+            if shrink == 1 or decoder.can_shrink:
+                pixels = decoder.decode(content, shrink, size)
+                assert pixels.shape == (*size, 3) and pixels.dtype == np.uint8
 
 
 @pytest.mark.parametrize("library", ALL)
@@ -92,6 +107,18 @@ def test_images_are_turned_upright(orientation: int, kind: str, side: int | None
 def test_a_damaged_orientation_is_none() -> None:
     for exif in (b"Exif\0\0", b"Exif\0\0II*\0\xff\xff\xff\xff", b"Exif\0\0nonsense", b"Exif\0\0MM\0*\0\0\0\x08\0\x05"):
         assert decoded(stored(picture(), "PNG", exif=exif[6:] or b"\0")).shape == (120, 200, 3)
+
+
+def test_damage_that_does_not_matter_prints_nothing() -> None:
+    code = (
+        "import io, sys\n"
+        "from trainmark.data.images.headers import Limits\n"
+        "from trainmark.data.images.resized import Sizing, decode_resized\n"
+        "decode_resized(sys.stdin.buffer.read(), None, Sizing(), Limits(8, 400))\n"
+    )
+    content = stored(picture(), "JPEG", exif=b"Exif\0\0II*\0\x08\0\0\0\x05\0")  # five entries, none of which is there
+    ran = subprocess.run([sys.executable, "-c", code], input=content, capture_output=True, check=True)
+    assert ran.stderr == b""
 
 
 def test_sixteen_bits_of_grey_are_scaled_and_not_clipped() -> None:
