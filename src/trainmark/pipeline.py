@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from trainmark.collect.build import build_result
 from trainmark.collect.progress import ProgressReader, mark_queued, read_progress
-from trainmark.data.folders import Progress, generate_missing
+from trainmark.data.folders import Progress, generate_missing, planned_shapes
 from trainmark.launch.follow import RunJobs, cancel_jobs, follow_runs, raise_first
 from trainmark.launch.launcher import Launcher, ask_queue, preview_scripts
 from trainmark.machine.claims import stop_claim_holder
@@ -53,7 +53,8 @@ def plan_run(choices: RunChoices, site: Site, places: Places, *, dry_run: bool) 
     if not dry_run:  # a dry run also works off the cluster
         launcher.reach()
     facts = check_data(config, plan, places)
-    estimate = estimate_run(config, plan, site, facts, newest_speed(places.runs, config))
+    shapes = planned_shapes(config, places.data)
+    estimate = estimate_run(config, plan, site, facts, newest_speed(places.runs, config), shapes)
     return PlannedRun(config, plan, site, places, launcher, estimate)
 
 

@@ -72,9 +72,10 @@ def pooled_rates(amounts: Sequence[Samples], durations: Sequence[Samples], runs:
     runs = min([runs, *(len(of_member) for of_member in durations)])
 
     def per_batch(members: Sequence[Samples]) -> Samples:
-        return np.array([[part.sum() for part in batches_of_steps(each, runs)] for each in members]).sum(axis=0)
+        sums = [[float(part.sum()) for part in batches_of_steps(each, runs)] for each in members]
+        return np.array([sum(of_batch) for of_batch in zip(*sums, strict=True)])
 
-    return np.asarray(per_batch(amounts) / per_batch(durations), np.float64)
+    return per_batch(amounts) / per_batch(durations)
 
 
 def product_interval(value: float, *factors: tuple[Metric, float]) -> Interval | None:

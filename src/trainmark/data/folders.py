@@ -10,7 +10,9 @@ from pathlib import Path
 from socket import gethostname
 from typing import Any
 
+import numpy as np
 import psutil
+from numpy.typing import NDArray
 
 from trainmark.machine.stop import raise_if_stopped, stoppable
 from trainmark.machine.storage import check_space
@@ -48,6 +50,15 @@ def planned_dataset(config: RunConfig, data_dir: Path) -> Any:
     dataset = kind(kind.Settings.model_validate(config.data))
     _check_can_generate(dataset, folder, ELSEWHERE)
     return dataset
+
+
+def planned_shapes(config: RunConfig, data_dir: Path) -> NDArray[np.int64] | None:
+    """Heights and widths of the training images, generated or not; None if all are alike, or only their files tell."""
+    dataset = planned_dataset(config, data_dir)
+    if not getattr(dataset, "variable_shape", False) or not hasattr(dataset, "shapes"):
+        return None
+    shapes: NDArray[np.int64] = dataset.shapes("train")
+    return shapes
 
 
 def is_generated(config: RunConfig) -> bool:

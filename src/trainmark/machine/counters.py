@@ -73,7 +73,9 @@ class Counting:
         found = self.read()
         if found.get("instructions") is None:
             return Counters(reason=self.reasons.get("instructions", "instructions are not counted"))
-        return Counters(**found)
+        return Counters(
+            instructions=found["instructions"], cycles=found.get("cycles"), cache_misses=found.get("cache_misses")
+        )
 
     def close(self) -> None:
         """Gives the counters back."""

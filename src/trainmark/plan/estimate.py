@@ -1,11 +1,14 @@
 """Estimates the time and memory of a run, as ranges, before anything is measured."""
 
 import math
+from dataclasses import replace
 from typing import NamedTuple
 
 import psutil
 
+from trainmark.data.batching import Shapes
 from trainmark.machine.topology import instruction_sets
+from trainmark.plan.pass_sizes import PassSizes, pass_sizes
 from trainmark.spec.config import RunConfig
 from trainmark.spec.layout import SPLITTING, global_batch
 from trainmark.spec.length import MIN_STEPS_OF_MINUTES, total_steps
@@ -16,6 +19,7 @@ from trainmark.spec.status import Estimate, Range, StoredSpeed
 from trainmark.spec.units import with_prefix
 from trainmark.spec.workload import DataFacts
 from trainmark.workloads.cost import Cost, cost_of
+from trainmark.workloads.memory import PEAK_OVER_KEPT, bytes_of_samples, kept_share, samples_over, state_bytes
 
 SHARES_OF_CEILING = (0.12, 0.50)  # small models reach 17 %, ResNet-50 up to 47 %
 AROUND_MEASURED = (0.7, 1.3)  # spread around a stored measurement of the same model, on a shared machine
@@ -30,8 +34,6 @@ INFERENCE = 2.4  # measure.inference_seconds: two batch sizes, each with a fifth
 PROCESS_BYTES = (0.30 * 2**30, 0.55 * 2**30)  # Python and torch
 ACTIVATIONS = (0.8, 1.7)  # peak over what is kept for the backward pass
 EVALUATED = 0.15  # of a sample's activations are live in inference
-HALF_BYTES = ("bf16-mixed", "fp16-mixed", "fp16")  # activations of half the size of fp32
-OPTIMIZER_STATES = {"adam": 2, "adamw": 2, "lamb": 2}
 OUT_OF_BAG = 0.37
 SAMPLE_BYTES = (1.0, 5.0)  # per value of in-memory data: as bytes, or with a float copy
 
@@ -44,21 +46,53 @@ class Speed(NamedTuple):
     basis: str
 
 
-def estimate_run(config: RunConfig, plan: Plan, site: Site, facts: DataFacts, stored: StoredSpeed | None) -> Estimate:
-    """Estimates a run from the speed of a stored run, else an assumed one; unknown for accelerators."""
+def estimate_run(
+    config: RunConfig,
+    plan: Plan,
+    site: Site,
+    facts: DataFacts,
+    stored: StoredSpeed | None,
+    shapes: Shapes | None = None,
+) -> Estimate:
+    """Estimates a run from the speed of a stored run, else an assumed one; unknown for accelerators.
+
+    `shapes` are the heights and widths of the training samples, if they differ and are known.
+    """
+    sizes = None if shapes is None else pass_sizes(config, shapes)
+    found = _estimate(config, plan, site, facts, stored, sizes)
+    return found if shapes is None else replace(found, too_large=_too_large(config, site, found, shapes))
+
+
+def _estimate(
+    config: RunConfig, plan: Plan, site: Site, facts: DataFacts, stored: StoredSpeed | None, sizes: PassSizes | None
+) -> Estimate:
     cost = cost_of(config.model, config.model_settings, facts.sample_shape)
+    if cost is not None and sizes is not None:
+        cost = cost.scaled(sizes.mean_sample_px / math.prod((facts.sample_shape or ())[1:]))
     is_here = site.num_nodes == 1 and config.launch.launcher != "slurm"
     available = psutil.virtual_memory().available if is_here else None
     if cost is None:
         basis = f"the cost of {config.model} with these settings and data is not tabulated"
         return _of_unknown_speed(config, plan, None, basis, available)
-    worker_bytes = _worker_bytes(config, facts, cost)
+    worker_bytes = _worker_bytes(config, facts, cost, sizes)
     if site.has_accelerators or not is_here:
         what = "accelerators is not tabulated" if site.has_accelerators else "the site's nodes is not known here"
         return _of_unknown_speed(config, plan, worker_bytes, f"the speed of {what}", None)
     speed = measured_speed(stored) if stored else assumed_speed(instruction_sets())
     seconds = _seconds(config, plan, facts, cost, speed)
     return Estimate(seconds, worker_bytes, speed.basis, plan.workers_at_a_time, available)
+
+
+def _too_large(config: RunConfig, site: Site, found: Estimate, shapes: Shapes) -> str:
+    """Says which samples need more memory than a worker has, each alone; empty if all fit, or nothing is known."""
+    limits = [group.memory_gib_per_slot * 2**30 for group in site.groups if group.memory_gib_per_slot]
+    if found.available_bytes is not None:
+        limits.append(found.available_bytes / found.workers_at_a_time)
+    needed = bytes_of_samples(config.model, config.model_settings, shapes, config.train)
+    if needed is None or not limits:
+        return ""
+    over = samples_over(min(limits), needed + PROCESS_BYTES[0])
+    return over.text() if over.indices else ""
 
 
 def _of_unknown_speed(
@@ -118,18 +152,20 @@ def _member_seconds(config: RunConfig, plan: Plan, facts: DataFacts, samples_per
     return (total * batch + predicted / 3) / samples_per_s + after
 
 
-def _worker_bytes(config: RunConfig, facts: DataFacts, cost: Cost) -> Range:
+def _worker_bytes(config: RunConfig, facts: DataFacts, cost: Cost, sizes: PassSizes | None) -> Range:
     train = config.train
-    states = 2 + OPTIMIZER_STATES.get(train.optimizer, 1)  # weights, gradients, optimizer state
     stages = (train.stages or config.ensemble.workers) if train.parallel in SPLITTING else 1
-    kept = cost.activation_bytes * train.batch_size / stages
-    if train.precision in HALF_BYTES:
-        kept /= 2
-    if train.torch.recompute or train.torch.offload != "none":
-        kept /= 3
-    weights = 4 * cost.parameters * states / stages
-    evaluated = EVALUATED * cost.activation_bytes * min(config.evaluate.batch_size, facts.num_eval or 0)
-    least, most = (weights + max(share * kept, evaluated) for share in ACTIVATIONS)
+    weights = state_bytes(cost.parameters, train.optimizer) / stages
+    # In samples: of a pass, and of evaluation, whose batches are of one shape.
+    passes: Range = (train.batch_size, train.batch_size)
+    evaluated = float(min(config.evaluate.batch_size, facts.num_eval or 0))
+    shares = ACTIVATIONS
+    if sizes is not None:
+        passes = (sizes.largest_px[0] / sizes.mean_sample_px, sizes.largest_px[1] / sizes.mean_sample_px)
+        evaluated, shares = min(1.0, evaluated), PEAK_OVER_KEPT
+    kept = [cost.activation_bytes * samples * kept_share(train) / stages for samples in passes]
+    live = EVALUATED * cost.activation_bytes * evaluated
+    least, most = (weights + max(share * each, live) for share, each in zip(shares, kept, strict=True))
     values = ((facts.num_train or 0) + (facts.num_eval or 0)) * math.prod(facts.sample_shape or ())
     kind = DATASETS.load(config.dataset)
     is_held = not hasattr(kind, "make") and not getattr(kind, "is_synthetic", False)  # in memory, by each worker

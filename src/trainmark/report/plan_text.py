@@ -46,7 +46,10 @@ def estimate_lines(estimate: Estimate, config: RunConfig, plan: Plan) -> Iterato
     if estimate.seconds is not None and estimate.seconds[1] > LONG_S:
         yield f"! This may take longer than an hour. {_smaller(config, plan)}"
     if warning := _does_not_fit(estimate):
-        yield f"! {warning} Choose a smaller --set train.batch_size."
+        bounded = "" if estimate.too_large is None else ", or --set train.batching=pixels"
+        yield f"! {warning} Choose a smaller --set train.batch_size{bounded}."
+    if estimate.too_large:
+        yield f"! {estimate.too_large}. Choose --set train.torch.recompute=true, or smaller images."
 
 
 def _time(estimate: Estimate) -> str:

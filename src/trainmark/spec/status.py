@@ -38,6 +38,8 @@ class Estimate:
     basis: str
     workers_at_a_time: int
     available_bytes: int | None  # memory of this machine; None if workers run elsewhere
+    # Of images of unlike shapes: which ones would not fit, each alone; empty if all would. None: all are alike.
+    too_large: str | None = None
 
 
 RunningState = Literal["starting", "staging", "training", "predicting"]  # phase of a running member

@@ -23,7 +23,7 @@ def size_and_shape_figures(table: Table) -> list[Figure]:
     """Returns the figures of the table; those of counters only where a point has some."""
     cores = table.values("cores")
     found = [_over_steps(table, count) for count in cores]
-    found.append(_pixels(table))
+    found += [_pixels(table), _memory(table)]
     if any(table.has(name) for name in COUNTERS):
         found.append(_counters(table))
     return [*found, *(_strategies(table, count) for count in cores if len(table.values("batching")) > 1)]
@@ -45,18 +45,16 @@ def _steps_plot(table: Table, cores: Cell, *, is_informative: bool) -> Plot:
     series: Sequence[dict[str, Any]] = table.facts.get("steps", [])
     wanted = {"cores": cores, "batching": RANDOM, "is_informative": is_informative}
     chosen = [each for each in series if all(each[key] == value for key, value in wanted.items())]
-    curves = tuple(
-        Curve(
-            str(each["input"]),
-            np.arange(1.0, len(each["pace"]) + 1),
-            *(np.array(each[part], np.float64) for part in ("pace", "low", "high")),
-        )
-        for each in chosen
-    )
+    curves = tuple(_curve(each) for each in chosen)
     # The first step is warm-up, and would hide the others.
     highest = max((float(curve.y[1:].max()) for curve in curves if len(curve.y) > 1), default=None)
     limit = None if highest is None else 1.3 * highest
     return Plot(TIMES[is_informative], "step", "s/MP", curves, x_scale="whole", y_range=(0, limit))
+
+
+def _curve(series: dict[str, Any]) -> Curve:
+    pace, low, high = (np.array(series[part], np.float64) for part in ("pace", "low", "high"))
+    return Curve(str(series["input"]), np.arange(1.0, len(pace) + 1), pace, low, high)
 
 
 def _bars(table: Table, label: str, column: str, cores: Cell, factor: float = 1.0) -> Bars:
@@ -65,7 +63,7 @@ def _bars(table: Table, label: str, column: str, cores: Cell, factor: float = 1.
 
 
 def _pixels(table: Table) -> Figure:
-    """Tables 1 and 2, drawn: the mean of the steps, from the smallest to the largest."""
+    """Table 1, drawn: the mean of the steps, from the smallest to the largest."""
     first, *_ = table.values("cores") or [None]
     parts = ("informative_mp", "padding_mp", "total_mp")
     pixels = Plot(
@@ -75,10 +73,15 @@ def _pixels(table: Table) -> Figure:
         bars=tuple(_bars(table, part.removesuffix("_mp"), part, first) for part in parts),
         y_range=(0, None),
     )
-    memory = tuple(_bars(table, f"{cores} cores", PEAK, cores, 1 / GIB) for cores in table.values("cores"))
-    peaks = Plot("peak memory of the worker", "input", "GiB", bars=memory, y_range=(0, None))
-    text = f"Pixels of a step, informative and padding, and peak memory, by input; {RANDOM} batches"
-    return figure(table, "size-and-shape-pixels", "Pixels and memory", text, [pixels, peaks])
+    text = f"Pixels of a step, informative and padding, by input; {RANDOM} batches"
+    return figure(table, "size-and-shape-pixels", "Pixels", text, [pixels])
+
+
+def _memory(table: Table) -> Figure:
+    bars = tuple(_bars(table, f"{cores} cores", PEAK, cores, 1 / GIB) for cores in table.values("cores"))
+    peaks = Plot("", "input", "peak memory (GiB)", bars=bars, y_range=(0, None))
+    text = f"Peak memory of the worker, that of its largest batch, by input; {RANDOM} batches"
+    return figure(table, "size-and-shape-memory", "Peak memory", text, [peaks])
 
 
 def _counters(table: Table) -> Figure:

@@ -98,6 +98,11 @@ class Artworks:
         num_pictures = self._num_generated("train") + self._num_generated("eval")
         return round(num_pictures * self.settings.mean_megapixels * 1e6 * BYTES_PER_PIXEL)
 
+    def shapes(self, split: SplitName) -> NDArray[np.int64]:
+        """Heights and widths as the model sees them, also of images to be generated; no image is opened."""
+        stated = self._drawn_shapes(split) if self.settings.path is None else self._usable(split).stated
+        return self._sizing.seen(stated)
+
     def load(self, split: SplitName) -> ResizedImages:
         """The images and labels of a split, in the order of the catalogue."""
         images = self._usable(split)
