@@ -200,6 +200,12 @@ def test_every_line_of_the_catalogue_that_is_wrong_is_named(own: Path) -> None:
         dataset.num_samples("train")
 
 
+def test_spaces_around_values_do_not_matter(own: Path) -> None:
+    line = (own / "MAMe_dataset.csv").read_text().splitlines()[2]
+    change_lines(own, {3: line.replace(",Bronze,", ",Bronze ,")})  # as MAMe's own 'Woven fabric '
+    assert list(opened(own).check()) == [] and opened(own).load("train").labels.tolist() == [0, 1, 2] * 2
+
+
 def test_a_folder_without_a_catalogue_and_one_without_columns_are_told(tmp_path: Path) -> None:
     assert [problem.what for problem in opened(tmp_path).check()] == [
         "cannot be read: no such file or directory",

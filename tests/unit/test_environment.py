@@ -59,6 +59,14 @@ def test_an_allocator_that_is_not_installed_is_refused_with_the_package_to_insta
         find_allocator("jemalloc")
 
 
+def test_a_job_preloads_by_name_what_its_nodes_have_and_the_login_node_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trainmark.machine.allocators._linker_cache", lambda: "")
+    for name, library in (("tcmalloc", "libtcmalloc_minimal.so.4"), ("jemalloc", "libjemalloc.so.2")):
+        assert environment(allocator=name, launcher="slurm")["LD_PRELOAD"] == library
+        with pytest.raises(PlanError, match="not installed here"):
+            environment(allocator=name, launcher="local")
+
+
 def test_the_loaded_allocator_is_read_from_the_process_itself(tmp_path: Path) -> None:
     maps = tmp_path / "maps"
     maps.write_text("7f00-7f01 r-xp 0 08:01 1 /lib/libtcmalloc_minimal.so.4.5.9\n7f02 r-xp /lib/libc.so.6\n")

@@ -26,7 +26,9 @@ def site(name: str) -> Site:
 
 def scripts(name: str, **ensemble: int) -> str:
     """All scripts of a run on the site."""
-    config, plan = make_plan(resolve_config([Source("test", {"ensemble": ensemble})]), site(name))
+    config, plan = make_plan(
+        resolve_config([Source("test", {"ensemble": ensemble, "launch": {"launcher": "slurm"}})]), site(name)
+    )
     launcher = SlurmLauncher()
     launcher.check(config, plan, site(name))
     records = [JobRecord(RunFolder(Path("/shared/runs/r")), config, site(name), job) for job in plan.jobs]

@@ -73,6 +73,19 @@ def test_other_settings_are_other_data(config: RunConfig, tmp_path: Path) -> Non
     assert generated_folder(config, tmp_path) != generated_folder(changed(config, words=4), tmp_path)
 
 
+def test_the_same_data_serve_all_ways_of_reading_them(tmp_path: Path) -> None:
+    def folder(**data: Any) -> Path:
+        return generated_folder(planned_config(workload="artworks", data=data), tmp_path)
+
+    assert folder() == folder(input="lr") == folder(side=64) == folder(max_megapixels=9.0)
+    assert folder() != folder(mean_megapixels=0.04)
+    plain = planned_config(dataset="imagenet")
+    # Named as before images could be left as they are, so that data of earlier versions are found.
+    assert generated_folder(plain, tmp_path).name == "imagenet-31f1b7c31b04"
+    as_they_are = plain.model_copy(update={"data": {**plain.data, "resize": "none"}})
+    assert generated_folder(as_they_are, tmp_path) == generated_folder(plain, tmp_path)
+
+
 def test_data_with_a_path_are_left_alone(config: RunConfig, tmp_path: Path) -> None:
     told = changed(config, path="/data/notes")
     generate_missing(told, tmp_path, lambda made, total: None)

@@ -1,5 +1,7 @@
 """Decoding images of any size: colours, depths and orientations, by every library that is installed."""
 
+import subprocess
+import sys
 import warnings
 from io import BytesIO
 from typing import Any
@@ -8,8 +10,9 @@ import numpy as np
 import pytest
 from PIL import Image, ImageOps
 
+from trainmark.data.images import resized
 from trainmark.data.images.decode import UnreadableImageError
-from trainmark.data.images.decoders import LIBRARIES, PILLOW, fastest_library, find_decoder
+from trainmark.data.images.decoders import LIBRARIES, PILLOW, decode_image, fastest_library, find_decoder
 from trainmark.data.images.draw import draw_picture, figure_of
 from trainmark.data.images.headers import Limits, open_image, seen_shape
 from trainmark.data.images.resized import Sizing, decode_resized
@@ -46,6 +49,19 @@ def test_every_library_decodes_the_same_pixels_as_pillow(library: str, options: 
     assert np.abs(decoded(content, library=library) - expected).max() <= TOLERANCE
 
 
+@pytest.mark.parametrize("library", list(LIBRARIES))
+def test_a_library_that_is_installed_decodes_by_itself_whatever_pillow_could_do_for_it(library: str) -> None:
+    decoder = find_decoder(library)
+    if decoder is None:
+        pytest.skip(f"{library} is not installed")
+    for mode in ("RGB", "L"):
+        content = stored(picture(203, 117).convert(mode), "JPEG")
+        for shrink, size in ((1, (117, 203)), (2, (59, 102)), (4, (30, 51)), (8, (15, 26))):
+            if shrink == 1 or decoder.can_shrink:
+                pixels = decoder.decode(content, shrink, size)
+                assert pixels.shape == (*size, 3) and pixels.dtype == np.uint8
+
+
 @pytest.mark.parametrize("library", ALL)
 @pytest.mark.parametrize("side", [100, 52, 30, 17])
 def test_every_library_resizes_to_the_same_picture(library: str, side: int) -> None:
@@ -69,6 +85,30 @@ def test_decoding_at_a_lower_resolution_shows_the_same_picture() -> None:
     assert small.shape == (100, 160, 3) and np.abs(small - expected).mean() < 4
 
 
+@pytest.mark.parametrize(("side", "shrink"), [(477, 1), (239, 1), (238, 2), (119, 4), (60, 4), (59, 8), (20, 8)])
+def test_jpegs_are_decoded_no_larger_than_needed(monkeypatch: pytest.MonkeyPatch, side: int, shrink: int) -> None:
+    asked: list[int] = []
+
+    def spied(image: Any, content: bytes, shrink: int, library: str) -> Any:
+        asked.append(shrink)
+        return decode_image(image, content, shrink, library)
+
+    monkeypatch.setattr(resized, "decode_image", spied)
+    decoded(stored(picture(611, 477), "JPEG"), Sizing(side))
+    decoded(stored(picture(611, 477), "PNG"), Sizing(side))
+    assert asked == [shrink, 1]
+
+
+def test_the_part_of_a_block_at_the_edge_is_not_stretched() -> None:
+    # 65 pixels are eight blocks and an eighth: 9 pixels when decoded, of which the last counts for an eighth.
+    place = np.arange(65)
+    pixels = np.stack([*np.meshgrid(3 * place, 3 * place), np.zeros((65, 65))], axis=2).astype(np.uint8)
+    seen = decoded(stored(Image.fromarray(pixels), "JPEG", quality=97, subsampling=0), Sizing(8)).astype(float)
+    expected = 3 * ((np.arange(8) + 0.5) * 65 / 8 - 0.5)
+    assert np.abs(seen[:, :, 0].mean(axis=0) - expected)[1:-1].max() < 2  # at the very edge the filter is cut off
+    assert np.abs(seen[:, :, 1].mean(axis=1) - expected)[1:-1].max() < 2
+
+
 @pytest.mark.parametrize("orientation", range(1, 9))
 @pytest.mark.parametrize("kind", ["JPEG", "PNG"])
 @pytest.mark.parametrize("side", [None, 40])
@@ -84,14 +124,26 @@ def test_images_are_turned_upright(orientation: int, kind: str, side: int | None
         assert np.array_equal(decoded(content), expected)
     else:
         height, width = Sizing(side).seen_of(expected.shape[:2])
-        resized = np.asarray(Image.fromarray(expected).resize((width, height), Image.Resampling.BILINEAR))
+        smaller = np.asarray(Image.fromarray(expected).resize((width, height), Image.Resampling.BILINEAR))
         seen = decoded(content, Sizing(side))
-        assert seen.shape == resized.shape and np.abs(seen.astype(int) - resized).mean() < 3
+        assert seen.shape == smaller.shape and np.abs(seen.astype(int) - smaller).mean() < 3
 
 
 def test_a_damaged_orientation_is_none() -> None:
     for exif in (b"Exif\0\0", b"Exif\0\0II*\0\xff\xff\xff\xff", b"Exif\0\0nonsense", b"Exif\0\0MM\0*\0\0\0\x08\0\x05"):
         assert decoded(stored(picture(), "PNG", exif=exif[6:] or b"\0")).shape == (120, 200, 3)
+
+
+def test_damage_that_does_not_matter_prints_nothing() -> None:
+    code = (
+        "import io, sys\n"
+        "from trainmark.data.images.headers import Limits\n"
+        "from trainmark.data.images.resized import Sizing, decode_resized\n"
+        "decode_resized(sys.stdin.buffer.read(), None, Sizing(), Limits(8, 400))\n"
+    )
+    content = stored(picture(), "JPEG", exif=b"Exif\0\0II*\0\x08\0\0\0\x05\0")  # five entries, none of which is there
+    ran = subprocess.run([sys.executable, "-c", code], input=content, capture_output=True, check=True)
+    assert ran.stderr == b""
 
 
 def test_sixteen_bits_of_grey_are_scaled_and_not_clipped() -> None:

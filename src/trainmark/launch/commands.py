@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from trainmark.machine.allocators import find_allocator
-from trainmark.spec.config import Allocator, LaunchConfig
+from trainmark.spec.config import LaunchConfig
 from trainmark.spec.job_record import JobRecord
 from trainmark.spec.plan import Rank
 from trainmark.spec.site import Site
@@ -32,7 +32,7 @@ def rank_environment(launch: LaunchConfig, rank: Rank) -> dict[str, str]:
         "MKL_NUM_THREADS": threads,
         "OPENBLAS_NUM_THREADS": threads,
         "PYTHONUNBUFFERED": "1",
-        **_allocator(launch.allocator),
+        **_allocator(launch),
     }
     if launch.thread_binding != "none":
         variables |= {"OMP_PROC_BIND": launch.thread_binding, "OMP_PLACES": "cores"}
@@ -52,13 +52,14 @@ def shared_environment(launch: LaunchConfig, ranks: tuple[Rank, ...]) -> dict[st
     return {name: value for name, value in each[0].items() if all(of_rank.get(name) == value for of_rank in each)}
 
 
-def _allocator(name: Allocator) -> dict[str, str]:
+def _allocator(launch: LaunchConfig) -> dict[str, str]:
+    name = launch.allocator
     if name == "glibc-tuned":
         return GLIBC_RETAIN
     if name == "system":
         return {}
     more = JEMALLOC_RETAIN if name == "jemalloc" else {}
-    return {"LD_PRELOAD": find_allocator(name), **more}
+    return {"LD_PRELOAD": find_allocator(name, on_other_nodes=launch.launcher == "slurm"), **more}
 
 
 class RankCommand(NamedTuple):

@@ -3,23 +3,33 @@
 import subprocess
 from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from trainmark.spec.errors import PlanError
 
 Loadable = Literal["tcmalloc", "jemalloc"]
 
-# Library names in order of preference, and the Debian package that has them.
-LIBRARIES: dict[Loadable, tuple[tuple[str, ...], str]] = {
-    "tcmalloc": (("libtcmalloc.so", "libtcmalloc_minimal.so"), "libtcmalloc-minimal4"),
-    "jemalloc": (("libjemalloc.so",), "libjemalloc2"),
+
+class Library(NamedTuple):
+    """File names in order of preference, the name that every installation has, and its Debian package."""
+
+    prefixes: tuple[str, ...]
+    soname: str
+    package: str
+
+
+LIBRARIES: dict[Loadable, Library] = {
+    "tcmalloc": Library(
+        ("libtcmalloc.so", "libtcmalloc_minimal.so"), "libtcmalloc_minimal.so.4", "libtcmalloc-minimal4"
+    ),
+    "jemalloc": Library(("libjemalloc.so",), "libjemalloc.so.2", "libjemalloc2"),
 }
 
 
 def installed_allocators() -> tuple[Loadable, ...]:
     """Returns the allocators installed on this machine."""
     known = _linker_cache()
-    return tuple(name for name, (prefixes, _) in LIBRARIES.items() if library_path(known, prefixes))
+    return tuple(name for name, library in LIBRARIES.items() if library_path(known, library.prefixes))
 
 
 def loaded_allocator(maps: Path = Path("/proc/self/maps")) -> str:
@@ -28,14 +38,19 @@ def loaded_allocator(maps: Path = Path("/proc/self/maps")) -> str:
     return next((name for name in LIBRARIES if f"lib{name}" in text), "glibc")
 
 
-def find_allocator(name: Loadable) -> str:
-    """Returns the path of the allocator's shared library; raises if it is not installed."""
-    prefixes, package = LIBRARIES[name]
-    found = library_path(_linker_cache(), prefixes)
+def find_allocator(name: Loadable, *, on_other_nodes: bool = False) -> str:
+    """Returns the path of the allocator's shared library; raises if it is not installed.
+
+    For other nodes, which may have what a login node lacks, its name: their dynamic linker finds it.
+    """
+    library = LIBRARIES[name]
+    found = library_path(_linker_cache(), library.prefixes)
+    if found is None and on_other_nodes:
+        return library.soname
     if found is None:
         raise PlanError(
-            f"launch.allocator={name} needs {' or '.join(prefixes)}, which is not installed here. "
-            f"Install it (Debian: {package}), or choose --set launch.allocator=glibc-tuned."
+            f"launch.allocator={name} needs {' or '.join(library.prefixes)}, which is not installed here. "
+            f"Install it (Debian: {library.package}), or choose --set launch.allocator=glibc-tuned."
         )
     return found
 

@@ -13,8 +13,7 @@ from trainmark.train.end_of_training import EndOfTraining
 from trainmark.train.engine import Batch, Data, Engine, RankContext
 from trainmark.train.evaluation import evaluate
 from trainmark.train.step_measures import MeasureLoads, step_measures
-from trainmark.train.step_recorder import StepRecorder
-from trainmark.train.traffic import Traffic
+from trainmark.train.step_recorder import StepRecorder, recording
 from trainmark.workloads.learning_rate import Progress, is_collapsed, learning_rate, weight_decay_factor
 
 Rate = tuple[float, float]  # learning rate, factor on the weight decay
@@ -36,20 +35,20 @@ def train(
     context: RankContext, engine: Engine, data: Data, checkpoints: Checkpoints, position: Position, end: EndOfTraining
 ) -> tuple[float | None, Position]:
     """Trains from `position` to the end; returns rank 0's quality of the last evaluation, and the position then."""
-    recorder = StepRecorder(context.log, engine.clock, Traffic(engine.why_bytes_uncounted()), position.trained_s)
-    training = Training(context, engine, data, checkpoints, end, recorder, step_measures(context))
     quality, is_over = None, False
-    while not is_over:
-        epoch = position.epoch
-        position = _train_epoch(training, position)
-        is_over = end.has_come(position.step, recorder.trained_s)
-        if data.evaluation is not None and (is_over or position.epoch % context.config.evaluate.every_epochs == 0):
-            quality = evaluate(context, engine, data.evaluation, epoch)
-            is_over |= end.is_reached_by(quality, epoch)
-        # Not at the end, so that a resumed member always trains and has timings.
-        if not is_over and checkpoints.are_due_after_epoch(position):
-            checkpoints.save(engine, position)
-        engine.barrier()
+    with recording(context, engine, position.trained_s) as recorder:
+        training = Training(context, engine, data, checkpoints, end, recorder, step_measures(context))
+        while not is_over:
+            epoch = position.epoch
+            position = _train_epoch(training, position)
+            is_over = end.has_come(position.step, recorder.trained_s)
+            if data.evaluation is not None and (is_over or position.epoch % context.config.evaluate.every_epochs == 0):
+                quality = evaluate(context, engine, data.evaluation, epoch)
+                is_over |= end.is_reached_by(quality, epoch)
+            # Not at the end, so that a resumed member always trains and has timings.
+            if not is_over and checkpoints.are_due_after_epoch(position):
+                checkpoints.save(engine, position)
+            engine.barrier()
     return quality, position
 
 

@@ -3,16 +3,25 @@
 import math
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
+from trainmark.machine.counters import OF_TRAINING, Counting
 from trainmark.spec.errors import TrainmarkError
 from trainmark.spec.events import EpochFacts, EpochStart, EpochStop, Steps
-from trainmark.train.engine import Clock, Loss, Stamp
+from trainmark.train.engine import Clock, Engine, Loss, RankContext, Stamp
 from trainmark.train.event_log import EventLog
 from trainmark.train.step_measures import StepMeasures
 from trainmark.train.traffic import Traffic
 
 SECONDS_BETWEEN_BLOCKS = 1.0
+
+
+@contextmanager
+def recording(context: RankContext, engine: Engine, trained_s: float) -> Iterator["StepRecorder"]:
+    """A recorder of this rank's steps; at the end, logs the hardware counters of all steps."""
+    with closing(Counting(OF_TRAINING)) as counters:
+        yield StepRecorder(context.log, engine.clock, Traffic(engine.why_bytes_uncounted()), trained_s, counters)
+        context.log.write(counters.as_event())
 
 
 class DivergedError(TrainmarkError):
@@ -22,10 +31,18 @@ class DivergedError(TrainmarkError):
 class StepRecorder:
     """Stamps the end of every step with the engine's clock; never waits for the device."""
 
-    def __init__(self, log: EventLog, clock: Clock, traffic: Traffic, trained_s: float = 0.0) -> None:
+    def __init__(
+        self,
+        log: EventLog,
+        clock: Clock,
+        traffic: Traffic,
+        trained_s: float = 0.0,
+        counters: Counting | None = None,
+    ) -> None:
         self._log = log
         self._clock = clock
         self._traffic = traffic
+        self._counters = counters or Counting(())
         self._steps: list[tuple[Stamp, int, Loss, float]] = []  # end, wait for data in ns, loss, learning rate
         self._last_end: Stamp = None
         self._epoch = 0
@@ -62,6 +79,7 @@ class StepRecorder:
 
     def _start_clock(self) -> None:
         self._traffic.start()
+        self._counters.resume()
         self._last_end = self._clock.stamp()
         self._began_ns = self._last_block_ns = time.perf_counter_ns()
         self._is_running = True
@@ -72,6 +90,7 @@ class StepRecorder:
         self._epoch_ns += lasted_ns
         self._trained_ns += lasted_ns
         self._is_running = False
+        self._counters.pause()
         self._traffic.stop()
         self._write_block(len(self._steps))
         self._lag_s = 0.0

@@ -47,14 +47,15 @@ HIGH = replace(
 TINY = replace(
     LOW,
     model="resnet-tiny",
-    target_quality=0.80,
-    model_settings={"num_classes": 4, "width": 16},
+    # Squashed to 48 × 48, a single member ends near 0.82 and two together near 0.90.
+    target_quality=0.70,
+    model_settings={"num_classes": 16, "width": 16},
     data_settings={
         "input": "mr",
         "side": 48,
-        "num_train": 256,
-        "num_eval": 128,
-        "num_classes": 4,
+        "num_train": 768,
+        "num_eval": 256,
+        "num_classes": 16,
         "mean_megapixels": 0.03,
     },
     real_data=None,

@@ -126,7 +126,7 @@ def _rows(path: Path, problems: list[Problem]) -> Iterator[tuple[int, list[str]]
             reader = csv.reader(file)
             for row in reader:
                 if row:
-                    yield reader.line_num - 1, row
+                    yield reader.line_num - 1, [value.strip() for value in row]  # the real one has 'Woven fabric '
     except OSError as error:
         problems.append(Problem(str(path), None, f"cannot be read: {reason_of(error)}"))
     except csv.Error as error:

@@ -112,18 +112,8 @@ class Artworks:
                 raise DataError(f"{images.files.path(index)} (sample {index}) cannot be used: {fault}. {HOW_TO_SKIP}")
         return images
 
-    def check_settings(self) -> None:
-        """Raises if a class would have no image."""
-        fewest = min(self.settings.num_train, self.settings.num_eval)
-        if fewest < self.settings.num_classes:
-            raise ConfigError(
-                f"{self.settings.num_classes} classes need as many images in each split, but one has {fewest}. "
-                "Raise num_train and num_eval, or lower num_classes."
-            )
-
     def make(self, folder: Path, progress: Callable[[int, int], None]) -> None:
         """Writes drawn pictures of many sizes and shapes, and their catalogue, in MAMe's layout."""
-        self.check_settings()
         (folder / FOLDER).mkdir(parents=True)
         total, artworks = self._num_generated("train") + self._num_generated("eval"), list[Artwork]()
         for number, (split, subset) in enumerate(SUBSETS.items()):

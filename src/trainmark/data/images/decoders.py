@@ -109,4 +109,4 @@ def as_rgb(image: "Image") -> "Image":
         image = Image.fromarray((np.clip(np.asarray(image), 0, 0xFFFF) >> 8).astype(np.uint8))
     if image.mode in ("P", "PA") or "transparency" in image.info:
         image = image.convert("RGBA")  # by way of it, since the colour of a palette may state its own transparency
-    return image.convert("RGB")
+    return image if image.mode == "RGB" else image.convert("RGB")

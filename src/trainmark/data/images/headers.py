@@ -1,6 +1,8 @@
 """Headers of image files: format, size and orientation, read without decoding; content decides, not the file's name."""
 
 import struct
+import warnings
+from functools import cache
 from typing import IO, TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -46,6 +48,7 @@ def open_image(stream: IO[bytes]) -> "ImageFile":
     stream.seek(0)
     if not start:
         raise UnreadableImageError("the file is empty")
+    _ignore_pillows_warnings()
     with explained():
         if start.startswith(SIGNATURES["JPEG"]):
             from PIL.JpegImagePlugin import JpegImageFile
@@ -60,6 +63,12 @@ def open_image(stream: IO[bytes]) -> "ImageFile":
 
             return GifImageFile(stream)
     raise UnreadableImageError("not a JPEG, PNG or GIF file")
+
+
+@cache
+def _ignore_pillows_warnings() -> None:
+    """Once per process: they are of damage that does not matter, such as that of EXIF data; the rest are errors."""
+    warnings.filterwarnings("ignore", category=UserWarning, module=r"PIL\.")
 
 
 def seen_shape(image: "ImageFile") -> tuple[int, int]:

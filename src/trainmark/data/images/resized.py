@@ -1,6 +1,7 @@
 """ResizedImages: a split of image files of any size and shape, resized by rule when they are read."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from io import BytesIO
 from typing import TYPE_CHECKING
 
@@ -72,7 +73,7 @@ class ResizedImages:
         """Channels, and height and width, or their medians."""
         return (3, *(self.sizing.fixed_shape or median_shape(self.sizing.seen(self.stated))))
 
-    @property
+    @cached_property
     def shapes(self) -> NDArray[np.int64] | None:
         """Height and width of every image as the model sees it; None: all are the same."""
         return None if self.sizing.fixed_shape else self.sizing.seen(self.stated)

@@ -92,6 +92,9 @@ class EmulatedProducts:
     def weight_gradient(x: Tensor, dy: Tensor, geometry: Geometry, kernel: Pair) -> Tensor:
         """The convolution's own gradient."""
         like = torch.empty((dy.shape[3], x.shape[3] // geometry.groups, *kernel), device=x.device)
+        if kernel == (1, 1) and geometry.padding == (0, 0):
+            # What the stride leaves out has no part in it, and oneDNN's issue 6035 needs a stride.
+            x, geometry = x[:, :: geometry.stride[0], :: geometry.stride[1]], geometry._replace(stride=(1, 1))
         return _gradients(_as_float(dy), _as_float(x), like, geometry, (False, True))[1]
 
 
@@ -108,12 +111,17 @@ def multiply(left: Tensor, right: Tensor) -> Tensor:
 
 def _int_mm(left: Tensor, right: Tensor) -> Tensor:
     if left.device.type != "cuda":
-        return torch._int_mm(left, right)
+        return torch._int_mm(_as_rows(left), _as_rows(right))
     # cuBLAS requires more than 16 rows, other sizes in multiples of 8, and the summed dimension contiguous.
     (rows, length), columns = left.shape, right.shape[1]
     left = F.pad(left, (0, -length % 8, 0, max(17 - rows, 0))).contiguous()
     right = F.pad(right.t(), (0, -length % 8, 0, -columns % 8)).contiguous()
     return torch._int_mm(left, right.t())[:rows, :columns]
+
+
+def _as_rows(matrix: Tensor) -> Tensor:
+    """The matrix; a transposed column as the row that it is: of its strides torch's product takes the wrong one."""
+    return matrix.reshape(-1)[None] if len(matrix) == 1 else matrix
 
 
 def _patches(x: Tensor, kernel: Pair, geometry: Geometry) -> Tensor:
