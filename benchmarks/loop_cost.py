@@ -18,7 +18,7 @@ from typing import Any, cast
 import numpy as np
 
 from trainmark.collect.statistics import median_interval
-from trainmark.data.epochs import Indices, Views
+from trainmark.data.epochs import Rows, RowViews
 from trainmark.data.source import Synthetic
 from trainmark.machine.local_site import local_site
 from trainmark.machine.software import describe_machine
@@ -44,7 +44,7 @@ class NoEngine:
 
     clock = HostClock()
 
-    def feed(self, rows: Indices, views: Views | None) -> Iterator[None]:
+    def feed(self, rows: Rows, views: RowViews | None, passes: object = None) -> Iterator[None]:
         return iter([None] * len(rows))
 
     def step(self, batch: None, rate: float, decay_factor: float) -> float:

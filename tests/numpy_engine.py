@@ -11,7 +11,7 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
-from trainmark.data.epochs import Indices, Views
+from trainmark.data.epochs import Indices, Rows, RowViews
 from trainmark.data.source import DatasetSource, Synthetic, batches_of, samples_of
 from trainmark.spec.config import RunConfig
 from trainmark.spec.engine_offer import EngineOffer
@@ -147,12 +147,12 @@ class NumpyEngine:
 
         return measure_ceiling(torch.device("cpu"), self._context.config.measure.ceiling_seconds)
 
-    def feed(self, rows: Indices, views: Views | None) -> Iterator[Batch]:
+    def feed(self, rows: Rows, views: RowViews | None, passes: object = None) -> Iterator[Batch]:
         if not isinstance(self._train, Synthetic):
             return batches_of(self._train, rows, views)
         random = np.random.default_rng(self._train.seed)
-        samples = random.standard_normal((rows.shape[1], *self._train.shape), np.float32)
-        targets = random.integers(0, self._train.num_classes, rows.shape[1])
+        samples = random.standard_normal((len(rows[0]), *self._train.shape), np.float32)
+        targets = random.integers(0, self._train.num_classes, len(rows[0]))
         return iter([(samples, targets)] * len(rows))
 
     def step(self, batch: Batch, rate: float, decay_factor: float) -> float:

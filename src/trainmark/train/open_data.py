@@ -62,7 +62,9 @@ def _where(source: DatasetSource) -> str:
     """Where training samples are read from."""
     if isinstance(source, Resident):
         return "in memory"
-    return "read from the node's own storage" if isinstance(source.split, StagedSplit) else "read from disk"
+    place = "read from the node's own storage" if isinstance(source.split, StagedSplit) else "read from disk"
+    decoder = getattr(source.split, "decoder", None)
+    return f"{place}, decoded by {decoder}" if decoder else place
 
 
 def sources_of(splits: list[Split | StoredSplit], config: RunConfig) -> list[DatasetSource]:
