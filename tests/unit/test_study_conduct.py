@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ from trainmark.spec.errors import (
 from trainmark.spec.registries import STUDIES
 from trainmark.spec.result import Result
 from trainmark.spec.run_folder import Places, RunFolder
+from trainmark.spec.status import MemberProgress
 from trainmark.store.new_run import StudyMark
 from trainmark.studies.conduct import Ended, Watching, conduct, launcher_of, outcomes_of
 from trainmark.studies.make import Asked, make_study, write_study
@@ -51,6 +53,12 @@ class Machine:
         folder = RunFolder((self._runs_dir / mark.run_id).resolve())
         folder.attempt(0, 1).path.mkdir(parents=True)
         self._rounds[folder.path] = mark.round
+        return folder
+
+    def known(self, folder: RunFolder) -> RunFolder:
+        """Returns a folder of round 1 that was prepared earlier, with its first attempt."""
+        folder.attempt(0, 1).path.mkdir(parents=True, exist_ok=True)
+        self._rounds[folder.path] = 1
         return folder
 
     def _follow(self, folders: Sequence[RunFolder], watch: object) -> Iterator[Result]:
@@ -139,6 +147,43 @@ def test_a_reason_is_stored_before_the_next_run_starts_and_is_gone_once_its_run_
     with pytest.raises(InterruptedRunError):
         conduct(folder, silent(lambda record, each: None))
     assert reasons_of(folder) == ["not run yet"] * 2
+
+
+@pytest.mark.parametrize(
+    ("states", "is_afresh"),
+    [
+        (["finished", "failed"], True),
+        (["finished", "stopped"], True),
+        (["stopped", "waiting"], True),
+        (["finished", "finished"], False),  # killed before its Result was stored
+        (["finished", "queued"], False),  # jobs of a scheduler are adopted
+        (["failed", "training"], False),
+        (["waiting", "waiting"], False),
+        (["stopped"], False),  # alone with or without a checkpoint
+    ],
+)
+def test_an_interrupted_ensemble_is_trained_afresh_and_its_folder_set_aside_unless_jobs_are_under_way(
+    tmp_path: Path, machine: Machine, monkeypatch: pytest.MonkeyPatch, states: list[Any], *, is_afresh: bool
+) -> None:
+    folder = study_of(tmp_path, repeats=1)
+    run = folder.run(read_study(folder).runs[0].run_id)
+    run.plan.parent.mkdir(parents=True)
+    run.plan.write_text("of the first attempt")
+    for member, state in enumerate(states):
+        if state != "waiting":
+            run.attempt(member, 1).path.mkdir(parents=True)
+    plan = SimpleNamespace(jobs=[SimpleNamespace(member=member) for member in range(len(states))])
+    progress = [MemberProgress(member, state) for member, state in enumerate(states)]
+    reopened: list[RunFolder] = []
+    monkeypatch.setattr("trainmark.studies.conduct.read_config_and_plan", lambda folder: (None, plan))
+    monkeypatch.setattr(pipeline, "status", lambda folder: (progress, None))
+    monkeypatch.setattr(pipeline, "reopen", lambda folder, making: reopened.append(folder) or machine.known(folder))
+    assert conducted(folder) == [(1, None, [])]
+    assert reopened == ([] if is_afresh else [run])
+    aside = folder.interrupted(run.run_id, 1)
+    assert aside.exists() == is_afresh
+    if is_afresh:
+        assert (aside / "plan.json").read_text() == "of the first attempt" and run.result.exists()
 
 
 def test_the_runs_left_are_those_that_are_missing_and_have_not_ended(tmp_path: Path, machine: Machine) -> None:
