@@ -186,6 +186,27 @@ def test_an_interrupted_ensemble_is_trained_afresh_and_its_folder_set_aside_unle
         assert (aside / "plan.json").read_text() == "of the first attempt" and run.result.exists()
 
 
+@pytest.mark.parametrize(
+    "found_out",
+    ["rank 0 failed: out of memory: could not allocate 9 GiB", "rank 0 failed: The loss became inf at step 3"],
+)
+def test_what_a_failed_run_found_out_is_an_answer_which_is_not_tried_again(
+    tmp_path: Path, machine: Machine, found_out: str
+) -> None:
+    folder = study_of(tmp_path, repeats=2)
+    machine.followed = {2: found_out}
+    assert conducted(folder)[1] == (2, f"failed: {found_out}", [])
+    assert conducted(folder) == []
+    fail_unless_whole(folder, [outcomes_of(folder, read_study(folder))])
+
+
+def test_a_killed_rank_may_have_run_out_of_memory_and_is_tried_again(tmp_path: Path, machine: Machine) -> None:
+    folder = study_of(tmp_path, repeats=1)
+    machine.followed = {1: "rank 0 killed by signal 9 (SIGKILL); probably out of memory, or killed by a user"}
+    with pytest.raises(RunFailedError, match="1 of 1 runs have no Result"):
+        fail_unless_whole(folder, [conduct(folder, silent(lambda record, each: None))])
+
+
 def test_the_runs_left_are_those_that_are_missing_and_have_not_ended(tmp_path: Path, machine: Machine) -> None:
     folder = study_of(tmp_path, repeats=4)
     machine.prepared = {2: TOO_FEW}

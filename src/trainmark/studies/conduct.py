@@ -224,5 +224,5 @@ def _failure_of(result: Result) -> str:
 
 
 def _is_answered(outcome: Outcome) -> bool:
-    """Whether a run need not be run again: it is complete, or does not fit into memory."""
-    return outcome.result is not None or outcome.is_out_of_memory
+    """Whether a run need not be run again: it is complete, or failed as it would again."""
+    return outcome.result is not None or outcome.answer is not None

@@ -9,7 +9,7 @@ from trainmark.report.bars import Bars, HeatMap
 from trainmark.report.drawing import Curve, Figure, Plot
 from trainmark.spec.metrics import metric_rows
 from trainmark.spec.table import Cell, Column, Table
-from trainmark.studies.outcomes import Outcomes, PointOutcomes, Summary
+from trainmark.studies.outcomes import ANSWERS, Outcomes, PointOutcomes, Summary
 
 POP = ("load_balance", "communication_efficiency", "parallel_efficiency")
 NO_BASE = "nothing to compare with"
@@ -27,12 +27,13 @@ class Measure(NamedTuple):
     source: str = ""  # the metric that it is derived from; default: the one of its name
 
     def reason(self, point: PointOutcomes) -> str | None:
-        """Returns why the cell is empty: why the metric is, or else that there is no other point to compare with."""
+        """Returns why the cell is empty: why the metric is, what failed runs found out, or that no base exists."""
         source = self.source or self.name
         if source not in metric_rows():
             return None  # findings say why
         runs = [run for run in point.runs if run.result is not None and run.value(source) is None]
-        return next((why for run in runs if (why := run.why_not(source))), NO_BASE)
+        found = next((run.answer for run in point.runs if run.answer), NO_BASE)
+        return next((why for run in runs if (why := run.why_not(source))), found)
 
 
 def metric(name: str, label: str = "") -> Measure:
@@ -113,8 +114,12 @@ def _row(outcomes: Outcomes, point: PointOutcomes, measures: Sequence[Measure]) 
 
 def _notes(outcomes: Outcomes, point: PointOutcomes, measures: Sequence[Measure]) -> list[str]:
     notes = ["default"] if point.point.is_default else []
-    if (missing := outcomes.repeats - len(point.results())) > 0:
-        why = next((run.reason for run in point.runs if run.reason), "not run yet")
+    for answer in ANSWERS:
+        if found := [run for run in point.runs if run.answer == answer]:
+            notes.append(f"{len(found)} of {outcomes.repeats} runs {answer}: {found[0].reason}")
+    open_runs = [run for run in point.runs if run.answer is None]
+    if (missing := outcomes.repeats - len(point.runs) + sum(run.result is None for run in open_runs)) > 0:
+        why = next((run.reason for run in open_runs if run.reason), "not run yet")
         notes.append(f"{missing} of {outcomes.repeats} runs missing: {why}")
     return notes + [text for measure in measures if (text := measure.why(point))]
 
