@@ -144,9 +144,36 @@ def test_a_killed_rank_costs_its_run_the_study_goes_on_and_resume_tries_it_again
     assert [run for run, written in results_in(tmp_path).items() if kept[run] != written] == [first.name]
 
 
-def _events(folder: Path) -> list[dict[str, Any]]:
+def test_a_point_of_two_members_that_lost_one_is_trained_afresh_so_that_they_train_side_by_side(
+    warm_trainmark: Command, tmp_path: Path
+) -> None:
+    steps = 100
+    two = ["study", "hybrid", "--processes", "2", "--mode", "members", "--batch", "16", "--repeats", "1"]
+    process = in_background(tmp_path, *two, *SHORT, "--set", f"train.steps={steps}")
+    wait_until(lambda: any((tmp_path / "runs" / "studies").glob("*/study.json")))
+    study = study_of(tmp_path)
+    first = tmp_path / "runs" / record_of(study)["runs"][0]["run_id"]
+    wait_until(lambda: any(e["kind"] == "epoch_start" for e in _events(first, 1)))
+    os.kill(next(int(e["pid"]) for e in _events(first, 1) if e["kind"] == "rank_started"), signal.SIGKILL)
+    _, errors = process.communicate()
+    assert process.wait() == 1 and "1 of 1 runs have no Result" in errors
+    before = (first / "result.json").read_bytes()
+    done = warm_trainmark("study", "resume", study.name)
+    assert done.returncode == 0, done.stderr
+    assert [row["n"] for row in rows_of(study)] == [1]
+    result = json.loads((first / "result.json").read_text())
+    speed = result["metrics"]["throughput_samples_per_s"]["detail"]
+    assert speed["members_at_a_time"] == pytest.approx(2, abs=0.4)  # 1 if trained one after the other
+    assert [sum(pair) for pair in zip(speed["warmup_steps"], speed["steady_steps"], strict=True)] == [steps] * 2
+    assert [(member["attempts"], member["restarted"]) for member in result["members"]] == [(1, False)] * 2
+    # What was measured before is kept, and is no run of the list.
+    assert (study / "interrupted" / f"{first.name}-1" / "result.json").read_bytes() == before
+    assert len(json.loads(warm_trainmark("results", "--json").stdout)) == 1
+
+
+def _events(folder: Path, member: int = 0) -> list[dict[str, Any]]:
     try:
-        return events_of(folder, 0)
+        return events_of(folder, member)
     except (FileNotFoundError, json.JSONDecodeError):
         return []
 

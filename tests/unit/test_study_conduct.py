@@ -53,6 +53,12 @@ class Machine:
         self._rounds[folder.path] = mark.round
         return folder
 
+    def known(self, folder: RunFolder) -> RunFolder:
+        """Returns a folder of round 1 that was prepared earlier, with its first attempt."""
+        folder.attempt(0, 1).path.mkdir(parents=True, exist_ok=True)
+        self._rounds[folder.path] = 1
+        return folder
+
     def _follow(self, folders: Sequence[RunFolder], watch: object) -> Iterator[Result]:
         errors: list[Exception] = []
         for folder in folders:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.unit.test_studies import HERE
-from tests.unit.written_outcomes import MISSED, outcomes, point
+from tests.unit.written_outcomes import DIVERGED, MISSED, outcomes, point
 from trainmark.plan.resolve import parse_setting, resolve_config
 from trainmark.spec.config import RunChoices
 from trainmark.spec.errors import ConfigError
@@ -68,6 +68,26 @@ def test_missed_targets_are_counted_in_the_note_with_the_reason() -> None:
     assert row("linear", 512)["note"] == f"target missed by 2 of 3 runs: {MISSED}"
     assert "target missed" not in row("linear", 32)["note"]
     assert row("lars", 512)["note"] == "rank 0 failed: out of memory"
+
+
+def test_a_run_that_diverged_misses_the_target_and_has_the_worst_quality() -> None:
+    table = LARGE_BATCH.analyse(
+        outcomes(
+            point({"rule": "linear", "batch": 32}, [run(0.80, 4), run(0.82, 5), run(0.84, 4)]),
+            point({"rule": "linear", "batch": 128}, [run(0.70, 8), DIVERGED, run(0.74, 10)]),
+            point({"rule": "linear", "batch": 512}, [DIVERGED, DIVERGED, run(0.90, 2)]),
+            point({"rule": "linear", "batch": 1024}, [DIVERGED] * 3),
+        )
+    )
+    _, one, most, all_ = table.rows
+    # 8, 10 and never; 0.70, 0.74 and worse; rates 1/8 over 1/4, 0 and 1/10 over 1/4, times 4.
+    assert (one[EPOCHS], one["reached_target"], one[QUALITY]) == (10.0, 2.0, 0.70)
+    assert one["fewer_steps"] == pytest.approx(1.6)
+    assert one["note"] == f"1 of 3 runs diverged: {DIVERGED}; target missed by 1 of 3 runs: diverged"
+    assert [most[name] for name in (EPOCHS, QUALITY, "quality_change", "fewer_steps")] == [None] * 4
+    assert most["reached_target"] == 1.0 and "nothing to compare with" not in str(most["note"])
+    assert (all_["reached_target"], all_["n"], all_["note"]) == (0.0, 0, f"diverged: {DIVERGED}")
+    assert table.findings == ("linear: quality falls by 0.100 from batch 32 to 128 (0.820 to 0.700)",)
 
 
 def test_a_run_of_which_it_is_not_known_counts_neither_way() -> None:

@@ -9,7 +9,7 @@ import pytest
 from tests.run_events import as_event
 from tests.unit.test_report_page import written_events
 from tests.unit.test_studies import HERE
-from tests.unit.written_outcomes import MISSED, outcomes, point
+from tests.unit.written_outcomes import DIVERGED, MISSED, outcomes, point
 from trainmark.plan.resolve import resolve_config
 from trainmark.report.plots import quality_over_epochs
 from trainmark.spec.run_folder import RunFolder
@@ -65,6 +65,27 @@ def test_stairs_rise_where_runs_reach_the_target_and_end_below_one_if_some_miss_
     # Up to epoch 4 no run, from then one of three, from epoch 6 two.
     assert stairs.x.tolist() == pytest.approx([0, 4, 6, 6.6])
     assert stairs.y.tolist() == pytest.approx([0, 0, 1 / 3, 2 / 3])
+
+
+RESTARTED = "member 0 was restarted from a checkpoint, and may have reached the target before it"
+
+
+def unknown(number: int) -> PointOutcomes:
+    return point({"seed": number}, [{QUALITY: 0.8, EPOCHS: RESTARTED, TIME: RESTARTED}])
+
+
+def test_runs_of_which_it_is_not_known_count_neither_way_and_those_that_diverged_missed_the_target() -> None:
+    diverged = point({"seed": 5}, [DIVERGED])
+    table = REPEATABILITY.analyse(outcomes(seed(1, 0.8, 4), seed(2, 0.9, 6), seed(3, 0.7, None), unknown(4), diverged))
+    assert table.findings[0] == "2 of 4 runs reached the target 0.8; unknown for 1 more"
+    over_epochs: Any = REPEATABILITY.figures(table)[1].rows[0][0]
+    assert over_epochs.curves[0].y.tolist() == pytest.approx([0, 0, 1 / 4, 2 / 4])
+
+
+def test_without_a_run_of_which_it_is_known_there_is_no_sentence_and_no_stairs() -> None:
+    table = REPEATABILITY.analyse(outcomes(unknown(1), unknown(2)))
+    assert not any("reached" in finding for finding in table.findings)
+    assert REPEATABILITY.figures(table)[1].svg is None
 
 
 def test_quality_over_epochs_is_read_from_the_events_and_kept_in_the_table(tmp_path: Path) -> None:

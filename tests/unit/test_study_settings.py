@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.test_estimate import TWO_CORES
+from trainmark.collect.statistics import FEWEST_STEPS
 from trainmark.plan.resolve import parse_setting
 from trainmark.spec.errors import ConfigError, UnknownNameError
 from trainmark.spec.registries import STUDIES
@@ -30,6 +31,12 @@ def test_a_length_that_the_user_chooses_replaces_the_studys(
     # The study's own is 40 steps.
     found = made(tmp_path, "threads", setting).base["train"]
     assert {name: found[name] for name in ("epochs", "steps", "minutes") if name in found} == length
+
+
+@pytest.mark.parametrize("name", ["threads", "optimisations"])
+def test_the_smallest_runs_of_studies_of_speed_are_long_enough_to_settle(name: str) -> None:
+    steps = STUDIES.load(name).settings["smallest"]["train.steps"]
+    assert steps >= FEWEST_STEPS
 
 
 def test_a_size_that_a_study_does_not_know_is_as_long_as_full(tmp_path: Path) -> None:

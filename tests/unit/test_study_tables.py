@@ -57,6 +57,21 @@ def test_each_empty_cell_has_its_reason_in_the_note_and_each_reason_stands_once(
     )
 
 
+def test_a_note_counts_the_runs_whose_results_doubt_their_own_figures() -> None:
+    drifting = result({SPEED: 6}, {SPEED: {"settled": [True, False]}}, members=2)
+    steady = result({SPEED: 6}, {SPEED: {"settled": [True, True]}}, members=2)
+    first, *others = steady.members
+    restarted = steady.model_copy(update={"members": [first.model_copy(update={"restarted": True}), *others]})
+    # One member was tried again, after the other had ended.
+    again = steady.model_copy(update={"members": [first.model_copy(update={"attempts": 2}), *others]})
+    runs = (drifting, steady, restarted, again, again)
+    found = PointOutcomes(Point(at={}), tuple(Outcome(n, f"r{n}", each) for n, each in enumerate(runs, 1)))
+    assert build_table(outcomes(found), [metric(SPEED)]).rows[0]["note"] == (
+        "1 of 5 runs restarted from a checkpoint; 2 of 5 runs trained members at different times; "
+        "1 of 5 runs never settled"
+    )
+
+
 def test_a_reason_that_a_measure_has_given_itself_is_not_repeated() -> None:
     missed = metric("vflops", "VFLOPS")._replace(why=lambda each: "2 of 2 runs have none: no rule")
     assert build_table(outcomes(unavailable(1, vflops="no rule")), [missed]).rows[0]["note"] == (

@@ -9,6 +9,7 @@ from trainmark.spec.result import Metric, Result
 from trainmark.studies.outcomes import Outcome, Outcomes, Point, PointOutcomes
 
 Figures = Mapping[str, float | str]  # a string: why the metric is unavailable
+DIVERGED = "failed: rank 0 failed: The loss became nan at step 5. Start a new run with a lower rate."
 MISSED = "1 of 1 member did not reach the target 0.8; best 0.7"
 
 

@@ -10,6 +10,9 @@ FAILED = 1
 DISK_FULL = 28  # the number of ENOSPC
 STOPPED = 128 + signal.SIGTERM
 
+# In the error of a rank whose training diverged.
+LOSS_BECAME = "The loss became"
+
 
 def explain_exit(code: int) -> str:
     """Describes a rank's exit code; negative codes are signals, as in Python's subprocess."""

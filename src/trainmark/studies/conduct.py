@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,10 +19,12 @@ from trainmark.machine.storage import is_disk_full
 from trainmark.plan.resolve import read_site_file
 from trainmark.spec.errors import InterruptedRunError, SchedulerError, StorageError, TrainmarkError
 from trainmark.spec.files import write_text
+from trainmark.spec.member_state import FINAL_STATES
 from trainmark.spec.registries import LAUNCHERS, STUDIES
 from trainmark.spec.result import Result
 from trainmark.spec.run_folder import Places, RunFolder
 from trainmark.spec.site import Site
+from trainmark.spec.stored_run import read_config_and_plan
 from trainmark.store.new_run import StudyMark
 from trainmark.store.runs import read_result
 from trainmark.studies.make import plan_point, with_points
@@ -95,14 +98,22 @@ class _Conduct:
     def _prepare(self, run: PlannedStudyRun) -> RunFolder:
         """Returns the run's folder, written or opened again."""
         folder = self.folder.run(run.run_id)
-        if folder.plan.exists():
+        if folder.plan.exists() and not _must_train_afresh(folder):
             return pipeline.reopen(folder, self.watching.making())
-        if folder.path.exists():  # killed before anything was started
+        if folder.plan.exists():
+            self._set_aside(folder)
+        elif folder.path.exists():  # killed before anything was started
             shutil.rmtree(folder.path)
         point = self.record.points[run.point].point
         planned = plan_point(self.record, point, run.round, self.site, self.places, dry_run=False)
         mark = StudyMark(run.run_id, self.record.study_id, point.label, run.round)
         return pipeline.prepare(planned, self.watching.making(), self.watching.preparing(), mark)
+
+    def _set_aside(self, folder: RunFolder) -> None:
+        """Moves a run out of the runs folder, so that one of the same id can take its place; nothing is deleted."""
+        aside = next(path for n in count(1) if not (path := self.folder.interrupted(folder.run_id, n)).exists())
+        aside.parent.mkdir(exist_ok=True)
+        shutil.move(folder.path, aside)
 
     def _tell(self, run: PlannedStudyRun, outcome: Outcome, seconds: float) -> None:
         self.left.remove(run)
@@ -119,6 +130,18 @@ class _Conduct:
             for run in runs:
                 write_text(self.folder.failure(run.run_id), str(error))
                 self._tell(run, Outcome(run.round, run.run_id, reason=str(error)), 0.0)
+
+
+def _must_train_afresh(folder: RunFolder) -> bool:
+    """Whether some members of an ensemble have trained, others are missing, and none is under way.
+
+    Trained later and alone, the missing ones would not share the machine: the speed of the ensemble would be wrong.
+    """
+    jobs = read_config_and_plan(folder)[1].jobs
+    if len(jobs) < 2 or not any(folder.num_attempts(job.member) for job in jobs):
+        return False
+    states = {member.state for member in pipeline.status(folder)[0]}
+    return states != {"finished"} and states <= {"waiting", *FINAL_STATES, "stopped"}
 
 
 def _is_of_machine(error: TrainmarkError) -> bool:
@@ -201,5 +224,5 @@ def _failure_of(result: Result) -> str:
 
 
 def _is_answered(outcome: Outcome) -> bool:
-    """Whether a run need not be run again: it is complete, or does not fit into memory."""
-    return outcome.result is not None or outcome.is_out_of_memory
+    """Whether a run need not be run again: it is complete, or failed as it would again."""
+    return outcome.result is not None or outcome.answer is not None

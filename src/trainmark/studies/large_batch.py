@@ -12,8 +12,17 @@ from trainmark.spec.table import Table
 from trainmark.studies.axes import fixed
 from trainmark.studies.outcomes import Outcomes, Point, PointOutcomes, Summary
 from trainmark.studies.study import Axis, Request, Study
-from trainmark.studies.tables import Measure, build_table, curves, figure, metric
-from trainmark.studies.target import EPOCHS, median_to_target, rate_to_target, runs_at_target, target_quality, to_target
+from trainmark.studies.tables import Measure, build_table, curves, figure
+from trainmark.studies.target import (
+    EPOCHS,
+    median_quality,
+    median_to_target,
+    quality_of_all,
+    rate_to_target,
+    runs_at_target,
+    target_quality,
+    to_target,
+)
 
 QUALITY, TOP5 = "quality_ensemble", "top5_ensemble"
 RULES = ("linear", "square-root", "lars", "lamb", "collapsed", "cyclic")
@@ -95,7 +104,7 @@ def quality_change(outcomes: Outcomes) -> Measure:
 
     def of(point: PointOutcomes) -> Summary | None:
         base = next(iter(_of_rule(outcomes, point)), None)
-        return point.difference(base, QUALITY) if base else None
+        return point.difference(base, QUALITY) if base and median_quality(point, QUALITY) else None
 
     return Measure("quality_change", "", "change of quality", of, source=QUALITY)
 
@@ -114,8 +123,8 @@ def fewer_steps(outcomes: Outcomes) -> Measure:
 
 def _analyse(outcomes: Outcomes) -> Table:
     measures = [
-        metric(QUALITY),
-        metric(TOP5),
+        quality_of_all(QUALITY),
+        quality_of_all(TOP5),
         quality_change(outcomes),
         to_target(EPOCHS),
         runs_at_target(),
@@ -128,12 +137,12 @@ def _analyse(outcomes: Outcomes) -> Table:
 
 def _fall(outcomes: Outcomes, rule: str) -> str | None:
     """By how much the quality falls from the smallest to the largest batch."""
-    points = [each for each in outcomes.where(rule=rule) if each.summary(QUALITY)]
+    points = [each for each in outcomes.where(rule=rule) if median_quality(each, QUALITY)]
     if len(points) < 2:
         return None
     ends = [pick(points, key=lambda each: int(each.at["batch"])) for pick in (min, max)]
     change = quality_change(outcomes).of(ends[1])
-    first, last = (end.summary(QUALITY) for end in ends)
+    first, last = (median_quality(end, QUALITY) for end in ends)
     if not isinstance(change, Summary) or first is None or last is None:
         return None
     amount = f"{abs(change.value):.3f}"

@@ -27,7 +27,7 @@ def fits(point: PointOutcomes, limit_bytes: float | None) -> bool | None:
 
     Without a limit, the memory of the accelerator is one.
     """
-    if OUT_OF_MEMORY in (point.refused or "") or any(run.is_out_of_memory for run in point.runs):
+    if OUT_OF_MEMORY in (point.refused or "") or any(run.answer == OUT_OF_MEMORY for run in point.runs):
         return False
     peaks = [peak for peak in point.values(PEAK) if peak is not None]
     if limit_bytes is not None and any(peak > limit_bytes for peak in peaks):

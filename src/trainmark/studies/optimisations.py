@@ -238,7 +238,7 @@ OPTIMISATIONS = Study(
     settings={
         "": {"measure.ceiling": False, "evaluate.out_of_bag": False},
         "tiny": {"train.steps": 60},
-        "smallest": {"train.steps": 20},
+        "smallest": {"train.steps": 26},
     },
     repeats=3,
 )

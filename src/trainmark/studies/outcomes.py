@@ -13,13 +13,16 @@ from trainmark.collect.measured import Measured
 from trainmark.collect.statistics import median_interval
 from trainmark.spec.config import Section, Setting
 from trainmark.spec.errors import TrainmarkError, without_advice
+from trainmark.spec.failures import LOSS_BECAME
 from trainmark.spec.result import Result
 from trainmark.spec.run_folder import RunFolder
 from trainmark.spec.site import Site
 from trainmark.spec.units import counted
 
 FEWEST_FOR_INTERVAL = 6  # repeats; with fewer, the interval is min–max
-OUT_OF_MEMORY = "out of memory"  # an answer, not an accident: such runs are not repeated
+OUT_OF_MEMORY, DIVERGED = "out of memory", "diverged"
+# What failed runs find out, and what their reasons then say: answers, not accidents, so such runs are not repeated.
+ANSWERS = {OUT_OF_MEMORY: OUT_OF_MEMORY, DIVERGED: LOSS_BECAME.lower()}
 NO_RUNS = "no runs: computed from the settings"
 INTERVAL = "intervals: 95 % of the median from six runs on, else the smallest and the largest"
 
@@ -81,10 +84,12 @@ class Outcome:
     folder: RunFolder | None = None
 
     @property
-    def is_out_of_memory(self) -> bool:
-        """Whether the run has no Result because it ran out of memory; of a killed rank that is not known."""
-        reason = (self.reason or "").lower()
-        return self.result is None and OUT_OF_MEMORY in reason and f"probably {OUT_OF_MEMORY}" not in reason
+    def answer(self) -> str | None:
+        """What a run without a Result found out, so that it is not repeated; of a killed rank that is not known."""
+        if self.result is not None:
+            return None
+        reason = (self.reason or "").lower().replace(f"probably {OUT_OF_MEMORY}", "")
+        return next((answer for answer, said in ANSWERS.items() if said in reason), None)
 
     def value(self, metric: str) -> float | None:
         """Returns a metric's value; None if the run or the metric has none."""
@@ -173,8 +178,12 @@ class PointOutcomes:
         """Why the point has no Result; None if it has one."""
         if self.results():
             return None
-        refused = without_advice(self.refused) if self.refused else None
-        return refused or next((run.reason for run in self.runs if run.reason), "not run yet")
+        if self.refused:
+            return without_advice(self.refused)
+        failed = next((run for run in self.runs if run.reason), None)
+        if failed is None:
+            return "not run yet"
+        return f"{DIVERGED}: {failed.reason}" if failed.answer == DIVERGED else failed.reason
 
 
 @dataclass(frozen=True)

@@ -53,9 +53,9 @@ def conduct_and_publish(folder: StudyFolder, watching: Watching) -> tuple[Outcom
 
 
 def fail_unless_whole(folder: StudyFolder, found: Iterable[Outcomes]) -> None:
-    """Raises (exit code 1) if runs are missing; what cannot run or runs out of memory is part of the answer."""
+    """Raises (exit code 1) if runs are missing; what cannot run and what failed runs found out is an answer."""
     runs = [run for outcomes in found for point in outcomes.points for run in point.runs]
-    missing = [run for run in runs if run.result is None and not run.is_out_of_memory]
+    missing = [run for run in runs if run.result is None and run.answer is None]
     if missing:
         raise RunFailedError(
             f"{len(missing)} of {len(runs)} runs have no Result; the first, {missing[0].run_id}: {missing[0].reason}. "

@@ -116,6 +116,10 @@ class StudyFolder:
         """Why a run ended without a Result when it was last tried."""
         return self.path / "failures" / f"{run_id}.txt"
 
+    def interrupted(self, run_id: str, number: int) -> Path:
+        """The folder of a run that was interrupted and trained afresh."""
+        return self.path / "interrupted" / f"{run_id}-{number}"
+
     def figure(self, name: str, suffix: str) -> Path:
         """A figure as SVG or PDF."""
         return self.path / f"{re.sub(r'[^A-Za-z0-9-]+', '-', name)}.{suffix}"

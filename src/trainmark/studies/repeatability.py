@@ -11,12 +11,12 @@ from trainmark.report.plots import quality_over_epochs
 from trainmark.spec.event_files import read_events
 from trainmark.spec.metrics import metric_rows
 from trainmark.spec.table import Table
-from trainmark.spec.units import show_value
+from trainmark.spec.units import counted, show_value
 from trainmark.studies.axes import fixed
 from trainmark.studies.outcomes import Outcome, Outcomes, Point
 from trainmark.studies.study import Axis, Request, Study
 from trainmark.studies.tables import build_table, figure, metric
-from trainmark.studies.target import EPOCHS, runs_at_target, target_quality, to_target
+from trainmark.studies.target import EPOCHS, has_missed, runs_at_target, target_quality, to_target
 
 QUALITY, TIME, FLOP = "quality_ensemble", "time_to_target_s", "flop_to_target"
 SPEED, TRAINING_TIME = "throughput_samples_per_s", "time_to_train_all_s"
@@ -58,12 +58,17 @@ def _analyse(outcomes: Outcomes) -> Table:
         metric(TRAINING_TIME),
         metric(SPEED),
     ]
-    runs = [run for point in outcomes.points for run in point.runs if run.result is not None]
+    tried = [run for point in outcomes.points for run in point.runs]
+    runs = [run for run in tried if run.result is not None]
     found = {name: variation(run.value(name) for run in runs) for name in SUMMARISED}
     target = target_quality(outcomes)
     facts: dict[str, Any] = {
         "target": target,
         "runs": len(runs),
+        # of which it is known whether they reached the target
+        "known": {
+            name: sum(run.value(name) is not None or has_missed(run, name) for run in tried) for name in (EPOCHS, TIME)
+        },
         "variation": {name: each._asdict() for name, each in found.items() if each},
         "evaluations": [
             {"seed": point.at["seed"], "epochs": epochs, "quality": quality}
@@ -73,9 +78,19 @@ def _analyse(outcomes: Outcomes) -> Table:
         ],
         **{name: sorted(value for run in runs if (value := run.value(name)) is not None) for name in (EPOCHS, TIME)},
     }
-    reached = f"{len(facts[EPOCHS])} of {len(runs)} runs reached the target {target:g}" if target and runs else None
     told = [_in_words(name, each, len(runs), outcomes.max_spread) for name, each in found.items() if each]
-    return build_table(outcomes, measures, [reached, *told], facts)
+    return build_table(outcomes, measures, [_num_at_target(tried, target), *told], facts)
+
+
+def _num_at_target(tried: Sequence[Outcome], target: float | None) -> str | None:
+    """`2 of 3 runs reached the target 0.8; unknown for 1 more`; None if it is unknown for all."""
+    reached = sum(run.value(EPOCHS) is not None for run in tried)
+    known = reached + sum(has_missed(run) for run in tried)
+    unknown = sum(run.result is not None and run.value(EPOCHS) is None and not has_missed(run) for run in tried)
+    if target is None or not known:
+        return None
+    more = f"; unknown for {unknown} more" if unknown else ""
+    return f"{reached} of {counted(known, 'run')} reached the target {target:g}{more}"
 
 
 def evaluations_of(run: Outcome) -> list[tuple[list[float], list[float]]]:
@@ -131,7 +146,7 @@ def _quality_curves(table: Table) -> tuple[Curve, ...]:
 
 def _reached(table: Table, name: str, unit: str) -> Plot:
     """Stairs that rise by one run each: with runs that miss the target they end below 1."""
-    values, runs = table.facts.get(name, []), table.facts.get("runs", 0)
+    values, runs = table.facts.get(name, []), table.facts.get("known", {}).get(name, 0)
     drawn: tuple[Curve, ...] = ()
     if values:
         x = np.array([0.0, *values, 1.1 * values[-1]])

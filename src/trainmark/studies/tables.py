@@ -8,9 +8,12 @@ import numpy as np
 from trainmark.report.bars import Bars, HeatMap
 from trainmark.report.drawing import Curve, Figure, Plot
 from trainmark.spec.metrics import metric_rows
+from trainmark.spec.result import Result
 from trainmark.spec.table import Cell, Column, Table
-from trainmark.studies.outcomes import Outcomes, PointOutcomes, Summary
+from trainmark.spec.units import counted
+from trainmark.studies.outcomes import ANSWERS, Outcomes, PointOutcomes, Summary
 
+SPEED = "throughput_samples_per_s"
 POP = ("load_balance", "communication_efficiency", "parallel_efficiency")
 NO_BASE = "nothing to compare with"
 MAX_GAPS, MAX_FLAGGED = 4, 6  # named in a caption
@@ -27,12 +30,13 @@ class Measure(NamedTuple):
     source: str = ""  # the metric that it is derived from; default: the one of its name
 
     def reason(self, point: PointOutcomes) -> str | None:
-        """Returns why the cell is empty: why the metric is, or else that there is no other point to compare with."""
+        """Returns why the cell is empty: why the metric is, what failed runs found out, or that no base exists."""
         source = self.source or self.name
         if source not in metric_rows():
             return None  # findings say why
         runs = [run for run in point.runs if run.result is not None and run.value(source) is None]
-        return next((why for run in runs if (why := run.why_not(source))), NO_BASE)
+        found = next((run.answer for run in point.runs if run.answer), NO_BASE)
+        return next((why for run in runs if (why := run.why_not(source))), found)
 
 
 def metric(name: str, label: str = "") -> Measure:
@@ -113,10 +117,32 @@ def _row(outcomes: Outcomes, point: PointOutcomes, measures: Sequence[Measure]) 
 
 def _notes(outcomes: Outcomes, point: PointOutcomes, measures: Sequence[Measure]) -> list[str]:
     notes = ["default"] if point.point.is_default else []
-    if (missing := outcomes.repeats - len(point.results())) > 0:
-        why = next((run.reason for run in point.runs if run.reason), "not run yet")
+    for answer in ANSWERS:
+        if found := [run for run in point.runs if run.answer == answer]:
+            notes.append(f"{len(found)} of {outcomes.repeats} runs {answer}: {found[0].reason}")
+    open_runs = [run for run in point.runs if run.answer is None]
+    if (missing := outcomes.repeats - len(point.runs) + sum(run.result is None for run in open_runs)) > 0:
+        why = next((run.reason for run in open_runs if run.reason), "not run yet")
         notes.append(f"{missing} of {outcomes.repeats} runs missing: {why}")
+    results = point.results()
+    for said, doubt in DOUBTS.items():
+        if doubtful := sum(map(doubt, results)):
+            notes.append(f"{doubtful} of {counted(len(results), 'run')} {said}")
     return notes + [text for measure in measures if (text := measure.why(point))]
+
+
+# What may make the figures of a run differ from those of an undisturbed one.
+DOUBTS: Mapping[str, Callable[[Result], bool]] = {
+    "restarted from a checkpoint": lambda result: any(member.restarted for member in result.members),
+    "trained members at different times": lambda result: len({member.attempts for member in result.members}) > 1,
+    "never settled": lambda result: not all(_settled(result)),
+}
+
+
+def _settled(result: Result) -> Iterable[bool]:
+    """Whether the steps of each member settled; empty if that is not known."""
+    speed = result.metrics.get(SPEED)
+    return (speed.detail or {}).get("settled", ()) if speed else ()
 
 
 def _reasons(point: PointOutcomes, empty: Sequence[Measure]) -> list[tuple[str, str]]:

@@ -1,13 +1,14 @@
 """Columns of studies on reaching the target quality: a run that misses it counts as one that never gets there."""
 
 import math
+from collections.abc import Iterable
 
 import numpy as np
 
 from trainmark.collect.metrics.target import DID_NOT_REACH
 from trainmark.spec.metrics import metric_rows
 from trainmark.spec.units import counted
-from trainmark.studies.outcomes import Outcome, Outcomes, PointOutcomes, Summary, summarise
+from trainmark.studies.outcomes import DIVERGED, Outcome, Outcomes, PointOutcomes, Summary, summarise
 from trainmark.studies.tables import Measure
 
 EPOCHS = "epochs_to_target"
@@ -25,16 +26,34 @@ def median_to_target(point: PointOutcomes, name: str) -> Summary | None:
     Leaving out the runs that missed would make the hardest points look easy. Those of which it is not known count
     neither way.
     """
-    found, missed = summarise(point.values(name)), [math.inf for run in point.runs if has_missed(run, name)]
-    if found is None or not missed:
+    return _median_of_all(point.values(name), [math.inf for run in point.runs if has_missed(run, name)])
+
+
+def quality_of_all(name: str) -> Measure:
+    """The column of a quality: that of a run that diverged is below all others, a gap if half of them did."""
+    row = metric_rows()[name]
+    return Measure(name, row.unit, row.label, lambda point: median_quality(point, name))
+
+
+def median_quality(point: PointOutcomes, name: str) -> Summary | None:
+    """Returns the median over all runs, with the range of those that did not diverge; None if half of them did."""
+    return _median_of_all(point.values(name), [-math.inf for run in point.runs if run.answer == DIVERGED])
+
+
+def _median_of_all(values: Iterable[float | None], worst: list[float]) -> Summary | None:
+    """Returns the median of the values and the worst ones, with the range of the values; None if it is no number."""
+    known = [value for value in values if value is not None]
+    found = summarise(known)
+    if found is None or not worst:
         return found
-    reached = [value for value in point.values(name) if value is not None]
-    median = float(np.median([*reached, *missed]))
-    return found._replace(value=median, low=min(reached), high=max(reached)) if math.isfinite(median) else None
+    median = float(np.median([*known, *worst]))
+    return found._replace(value=median, low=min(known), high=max(known)) if math.isfinite(median) else None
 
 
 def has_missed(run: Outcome, name: str = EPOCHS) -> bool:
-    """Whether the run is known to have missed the target; a restarted one may have reached it before."""
+    """Whether the run is known to have missed the target, as one that diverged; a restarted one may have reached it."""
+    if run.answer == DIVERGED:
+        return True
     return run.result is not None and run.value(name) is None and DID_NOT_REACH in (run.why_not(name) or "")
 
 
@@ -50,19 +69,25 @@ def runs_at_target() -> Measure:
 
 
 def _num_reached(point: PointOutcomes) -> float | None:
-    return float(sum(value is not None for value in point.values(EPOCHS))) if point.results() else None
+    return float(sum(value is not None for value in point.values(EPOCHS))) if _ended(point) else None
+
+
+def _ended(point: PointOutcomes) -> list[Outcome]:
+    """The runs that trained to their end: they have a Result, or diverged."""
+    return [run for run in point.runs if run.result is not None or run.answer == DIVERGED]
 
 
 def _why_missed(point: PointOutcomes) -> str | None:
-    without = [run for run in point.runs if run.result is not None and run.value(EPOCHS) is None]
-    of_all = f"of {counted(len(point.results()), 'run')}"
+    without = [run for run in _ended(point) if run.value(EPOCHS) is None]
+    of_all = f"of {counted(len(_ended(point)), 'run')}"
     notes = []
     for verb, runs in (
         ("missed by", [run for run in without if has_missed(run)]),
         ("unknown for", [run for run in without if not has_missed(run)]),
     ):
         if runs:
-            notes.append(f"target {verb} {len(runs)} {of_all}: {runs[0].why_not(EPOCHS)}")
+            why = next((run.why_not(EPOCHS) for run in runs if run.result is not None), DIVERGED)
+            notes.append(f"target {verb} {len(runs)} {of_all}: {why}")
     return "; ".join(notes) or None
 
 

@@ -95,7 +95,7 @@ THREADS = Study(
     settings={
         "": {"measure.ceiling": False, "evaluate.out_of_bag": False, "dataset": "synthetic"},
         "tiny": {"train.steps": 40},
-        "smallest": {"train.steps": 20},
+        "smallest": {"train.steps": 26},
         "full": {"train.minutes": 10.0, "train.augmentation": "none"},
     },
     repeats=5,

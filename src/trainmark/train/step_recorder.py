@@ -8,6 +8,7 @@ from contextlib import closing, contextmanager
 from trainmark.machine.counters import OF_TRAINING, Counting
 from trainmark.spec.errors import TrainmarkError
 from trainmark.spec.events import EpochFacts, EpochStart, EpochStop, Steps
+from trainmark.spec.failures import LOSS_BECAME
 from trainmark.train.engine import Clock, Engine, Loss, RankContext, Stamp
 from trainmark.train.event_log import EventLog
 from trainmark.train.step_measures import StepMeasures
@@ -166,6 +167,6 @@ class StepRecorder:
         for step, loss in enumerate(losses, self._first_step):
             if not math.isfinite(loss):
                 raise DivergedError(
-                    f"The loss became {loss} at step {step}. "
+                    f"{LOSS_BECAME} {loss} at step {step}. "
                     "Start a new run with a lower --set train.learning_rate or more --set train.warmup_epochs."
                 )
