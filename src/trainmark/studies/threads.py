@@ -1,12 +1,14 @@
 """`threads` (TF-HPC Fig. 11–16): throughput of one worker over threads, inter-op threads and batch."""
 
 from trainmark.report.drawing import Figure, Plot, Reference
+from trainmark.spec.config import Setting
 from trainmark.spec.table import Table
 from trainmark.spec.units import counted
 from trainmark.studies.axes import fixed, powers_of_two
 from trainmark.studies.outcomes import Outcomes, Point, PointOutcomes, Summary
 from trainmark.studies.study import Axis, Request, Study
-from trainmark.studies.tables import Measure, best_row, build_table, curves, figure, metric, number
+from trainmark.studies.tables import Measure, build_table, curves, figure, metric
+from trainmark.studies.verdict import verdict
 
 SPEED = "throughput_samples_per_s"
 
@@ -51,12 +53,21 @@ def thread_efficiency(outcomes: Outcomes) -> Measure:
 
 def _analyse(outcomes: Outcomes) -> Table:
     table = build_table(outcomes, [metric(SPEED), metric("step_time_s"), thread_efficiency(outcomes)])
-    findings = [
-        f"best batch with {counted(int(str(threads)), 'thread')}: {best['batch']} ({number(best, SPEED):.4g} samples/s)"
-        for threads in table.values("threads")
-        if (best := best_row(table, SPEED, threads=threads))
-    ]
-    return table.model_copy(update={"findings": tuple(findings)})
+    findings = [_best_batch(outcomes, threads) for threads in dict.fromkeys(at.at["threads"] for at in outcomes.points)]
+    return table.model_copy(update={"findings": tuple(each for each in findings if each)})
+
+
+def _best_batch(outcomes: Outcomes, threads: Setting) -> str | None:
+    """The best batch with so many threads; of several numbers of inter-op threads, with which."""
+    several = len({point.at["interop"] for point in outcomes.points}) > 1
+
+    def name(point: PointOutcomes) -> str:
+        interop = f" with {counted(int(point.at['interop']), 'inter-op thread')}" if several else ""
+        speed = point.summary(SPEED)
+        return f"{point.at['batch']}{interop}" + (f" ({speed.value:.4g} samples/s)" if speed else "")
+
+    what = f"best batch with {counted(int(threads), 'thread')}"
+    return verdict(outcomes.where(threads=threads), SPEED, name, what, f"the {what}")
 
 
 def _figures(table: Table) -> list[Figure]:
