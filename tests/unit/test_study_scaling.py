@@ -69,6 +69,13 @@ def test_the_base_is_the_smallest_ensemble_in_whatever_order_they_are_given() ->
     assert table.findings[0] == "4 members reach 0.900 of ideal scaling in FLOPS"
 
 
+def test_a_base_that_is_not_the_smallest_ensemble_is_named() -> None:
+    failed = PointOutcomes(Point(at={"members": 1, "workers": 4}), (Outcome(1, "r1", reason="killed"),))
+    table = SCALING.analyse(outcomes(failed, ensemble(2, [20e12], 0.5, 0.75, 5), ensemble(4, [36e12], 0.5, 0.75, 5)))
+    assert [row["efficiency"] for row in table.rows] == [None, 1, pytest.approx(0.9)]
+    assert table.findings[0] == "4 members reach 0.900 of ideal scaling in FLOPS from 2 members"
+
+
 def test_ensembles_that_would_queue_are_refused_and_none_is_a_default() -> None:
     site = Site(name="four", groups=(NodeGroup(slots=(Slot(cores=(0, 1, 2, 3)),)),))
     in_twos = Request(site, resolve_config([]), {"workers": (2,)})

@@ -44,6 +44,17 @@ def test_efficiency_is_speed_per_thread_over_that_of_one_thread_at_the_same_batc
     }
 
 
+def test_without_a_result_of_one_thread_the_fewest_threads_are_the_base() -> None:
+    found = [
+        point({"threads": threads, "interop": 1, "batch": 32}, [{SPEED: speed, "step_time_s": 0.1}])
+        for threads, speed in ((2, 100), (4, 150))
+    ]
+    failed = point({"threads": 1, "interop": 1, "batch": 32}, ["killed"])
+    table = THREADS.analyse(outcomes(failed, *found))
+    assert [row["efficiency"] for row in table.rows] == [None, 1, 0.75]
+    assert [row["note"] for row in table.rows] == ["killed", *["efficiency e from threads 2"] * 2]
+
+
 def test_each_number_of_threads_has_its_best_batch() -> None:
     assert written_table().findings == (
         "best batch with 1 thread: 64 (99 samples/s), 1.1 (1.1 to 1.1) times that of 32 (90 samples/s)",

@@ -8,6 +8,7 @@ from trainmark.spec.errors import ConfigError
 from trainmark.spec.table import Table
 from trainmark.spec.units import counted
 from trainmark.studies.axes import fixed, powers_of_two
+from trainmark.studies.efficiency import efficiency, other_base
 from trainmark.studies.outcomes import Outcomes, Point, PointOutcomes, Summary
 from trainmark.studies.study import Axis, Request, Study, Values
 from trainmark.studies.tables import Measure, build_table, curves, figure, metric
@@ -67,18 +68,6 @@ def _point(members: int, workers: int, cores: int | None) -> Point:
     return Point(at={"members": members, "workers": workers}, settings={**settings, **threads}, slot_cores=cores)
 
 
-def efficiency(outcomes: Outcomes, name: str, count: str = "members", same: str = "workers") -> Measure:
-    """Speed over that of the smallest count, per unit of it, within rounds: 1 is ideal."""
-
-    def of(point: PointOutcomes) -> Summary | None:
-        measured = [each for each in outcomes.where(**{same: point.at[same]}) if each.results()]
-        base = min(measured, key=lambda each: int(each.at[count]), default=None)
-        found = point.ratio(base, name) if base else None
-        return found.scaled(int(base.at[count]) / int(point.at[count])) if base and found else None
-
-    return Measure("efficiency", "", "efficiency", of, source=name)
-
-
 def penalty(point: PointOutcomes) -> Summary | None:
     """VFLOPS over FLOPS: Eq. 8's coefficient."""
     return point.ratio_of("vflops", "flops")
@@ -91,7 +80,7 @@ def _analyse(outcomes: Outcomes) -> Table:
         metric("flops"),  # first: the spread of a row is that of its first measure
         metric("vflops"),
         Measure("system_scale", "", "system scale", _scale),
-        efficiency(outcomes, "flops"),
+        efficiency(outcomes, "flops", "members"),
         Measure("penalty", "", "penalty coefficient", penalty, source="vflops"),
         metric("quality_ensemble"),
         metric("apc_flop"),
@@ -108,10 +97,12 @@ def _reached(outcomes: Outcomes, workers: Setting) -> str | None:
     """The efficiency of the largest ensemble of this P; of the only one it would be 1."""
     measured = [each for each in outcomes.where(workers=workers) if each.results()]
     largest = max(measured, key=_scale)
-    found = efficiency(outcomes, "flops").of(largest)
+    found = efficiency(outcomes, "flops", "members").of(largest)
     if _scale(min(measured, key=_scale)) == _scale(largest) or not isinstance(found, Summary):
         return None
-    return f"{_named(outcomes, largest)} reach {found.value:.3f} of ideal scaling in FLOPS"
+    base = other_base(outcomes, largest, "flops", "members")
+    start = f" from {counted(base, 'member')}" if base else ""
+    return f"{_named(outcomes, largest)} reach {found.value:.3f} of ideal scaling in FLOPS{start}"
 
 
 def _named(outcomes: Outcomes, point: PointOutcomes) -> str:

@@ -5,9 +5,10 @@ from trainmark.spec.config import Setting
 from trainmark.spec.table import Table
 from trainmark.spec.units import counted
 from trainmark.studies.axes import fixed, powers_of_two
-from trainmark.studies.outcomes import Outcomes, Point, PointOutcomes, Summary
+from trainmark.studies.efficiency import efficiency
+from trainmark.studies.outcomes import Outcomes, Point, PointOutcomes
 from trainmark.studies.study import Axis, Request, Study
-from trainmark.studies.tables import Measure, build_table, curves, figure, metric
+from trainmark.studies.tables import build_table, curves, figure, metric
 from trainmark.studies.verdict import verdict
 
 SPEED = "throughput_samples_per_s"
@@ -40,21 +41,10 @@ def _threads(request: Request) -> list[int]:
     return powers_of_two(min(slots) if request.site.has_accelerators else request.cores_per_node)
 
 
-def thread_efficiency(outcomes: Outcomes) -> Measure:
-    """e = p_t / (t · p_1), within rounds."""
-
-    def of(point: PointOutcomes) -> Summary | None:
-        base = outcomes.first(threads=1, interop=point.at["interop"], batch=point.at["batch"])
-        found = point.ratio(base, SPEED) if base else None
-        return found.scaled(1 / int(point.at["threads"])) if found else None
-
-    return Measure("efficiency", "", "efficiency e", of, source=SPEED)
-
-
 def _analyse(outcomes: Outcomes) -> Table:
-    table = build_table(outcomes, [metric(SPEED), metric("step_time_s"), thread_efficiency(outcomes)])
-    findings = [_best_batch(outcomes, threads) for threads in dict.fromkeys(at.at["threads"] for at in outcomes.points)]
-    return table.model_copy(update={"findings": tuple(each for each in findings if each)})
+    measures = [metric(SPEED), metric("step_time_s"), efficiency(outcomes, SPEED, "threads", "efficiency e")]
+    of_threads = dict.fromkeys(point.at["threads"] for point in outcomes.points)
+    return build_table(outcomes, measures, [_best_batch(outcomes, threads) for threads in of_threads])
 
 
 def _best_batch(outcomes: Outcomes, threads: Setting) -> str | None:
