@@ -31,7 +31,7 @@ def show(study: StudyName = "latest", runs_dir: RunsDir = DEFAULT_RUNS_DIR, json
     Examples:
       trainmark study show latest
     """
-    from trainmark.cli.study_run import show_stored
+    from trainmark.cli.study_show import show_stored
     from trainmark.studies.record import find_study
 
     show_stored(find_study(study, runs_dir), as_json=json)
