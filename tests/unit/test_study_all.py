@@ -1,11 +1,13 @@
 """`study all`, without training: what can run runs, what cannot is said, one page has all figures."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.unit.test_studies import HERE
+from trainmark.cli.stored_studies import show
 from trainmark.cli.study_run import carry_on, start
 from trainmark.plan.resolve import parse_setting
 from trainmark.spec.errors import PlanError
@@ -66,6 +68,27 @@ def test_all_conducts_its_parts_and_makes_one_page_of_them(tmp_path: Path, capsy
     before = whole.page.read_bytes()
     whole.page.unlink()
     assert publish_again(whole)[-1] == whole.page and whole.page.read_bytes() == before
+
+
+def test_all_is_shown_as_one_json_document_and_one_study_as_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(STUDIES, "in_listed_order", lambda: ["schedules", "threads"])
+    records = make_all(Asked(is_smallest=True), HERE, Places.of(tmp_path))
+    schedules, threads, whole = (write_study(record, HERE, tmp_path) for record in records)
+    show(whole.study_id, tmp_path, json=True)
+    found = json.loads(capsys.readouterr().out)
+    assert (found["study"], found["path"]) == (whole.study_id, str(whole.path))
+    assert [part["study"] for part in found["parts"]] == [schedules.study_id, threads.study_id]
+    assert all(part["table"]["rows"] for part in found["parts"])
+    show(threads.study_id, tmp_path, json=True)
+    assert json.loads(capsys.readouterr().out) == found["parts"][1]
+
+
+@pytest.mark.usefixtures("two_studies")
+def test_all_with_a_single_part_is_shown_with_a_list_of_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    show(whole_of(tmp_path).study_id, tmp_path, json=True)
+    assert len(json.loads(capsys.readouterr().out)["parts"]) == 1
 
 
 @pytest.mark.usefixtures("two_studies")

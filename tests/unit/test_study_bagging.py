@@ -70,10 +70,12 @@ def test_the_figure_has_both_methods_and_ideal_lines() -> None:
     assert drawn.svg is not None
 
 
-def test_without_the_smallest_scale_there_is_no_efficiency_and_other_figures_stay() -> None:
+def test_without_the_smallest_scale_the_next_is_the_base_and_named() -> None:
     failed = point({"system_scale": 8, "method": "bagging", "link": "as-is"}, ["rank 0 failed"])
-    table = BAGGING.analyse(outcomes(failed, *written("bagging", {16: (10.0,)})))
-    assert [(row[SPEED], row["efficiency"]) for row in table.rows] == [(None, None), (10.0, None)]
+    table = BAGGING.analyse(outcomes(failed, *written("bagging", {16: (10.0,), 64: (36.0,)})))
+    # 36 / (10 · 64 / 16).
+    assert [row["efficiency"] for row in table.rows] == [None, 1.0, pytest.approx(0.9)]
+    assert table.findings[0] == "bagging reaches 0.90 at system scale 64, from system scale 16"
 
 
 def test_both_methods_use_the_same_workers_bagging_with_as_many_per_member_as_a_node_has() -> None:

@@ -152,6 +152,14 @@ def test_the_best_configuration_of_each_mode_is_found_with_its_gain() -> None:
     )
 
 
+def test_a_best_configuration_inside_the_noise_cannot_be_told() -> None:
+    (found,) = analysed(of(2, "ranks", 100, 100), of(8, "ranks", 90, 114)).findings
+    assert found == (
+        "cannot tell the best as ranks of one model: 8 × 6 (batch 64 per process, inter-op threads: 1) with "
+        "102 samples/s, 1.02 (0.9 to 1.14) times that of 2 × 24 (batch 64 per process, inter-op threads: 1)"
+    )
+
+
 def test_a_best_one_that_is_slower_than_one_process_is_called_slower_and_one_run_gives_no_verdict() -> None:
     (slower,) = analysed(of(1, "", 100, 100), of(2, "ranks", 90, 94)).findings
     assert slower.endswith("0.92 times the best 1 × 48 (0.9–0.94: slower)")

@@ -162,6 +162,33 @@ def test_the_largest_batches_are_findings_and_bars_and_gaps_stay_gaps() -> None:
     assert "technique=offload-host precision=fp32 batch=64 (activations are in host memory already)" in memory.caption
 
 
+def test_techniques_are_compared_at_the_batch_of_most_of_them_and_the_others_are_stated_gaps() -> None:
+    # At 128, the largest, the search came by with recompute alone; at 64 two of three can be compared, at 32 as well.
+    table = MEMORY.analyse(
+        of(
+            *(linear("none", b, 10) for b in (32, 64, 128)),
+            *(linear("recompute", b, 4, speed=75) for b in (32, 64, 128)),
+            *(linear("sharded", b, 8, speed=160) for b in (32, 64)),
+            point(at("offload-disk", 64), ["failed: rank 0 failed: no such file"] * 2),
+        )
+    )
+    drawn = MEMORY.figures(table)[1]
+    ((plot,),) = drawn.rows
+    assert plot.title == "fp32, batch 64"
+    saved, lost = plot.bars
+    assert set(saved.names) == {"recompute", "sharded", "offload-disk"} and saved.names == lost.names
+    by_name = dict(zip(lost.names, lost.y.tolist(), strict=True))
+    assert by_name == pytest.approx({"recompute": 25, "sharded": 20, "offload-disk": float("nan")}, nan_ok=True)
+    assert drawn.svg is not None and drawn.svg.count(">no result<") == 2
+
+
+def test_a_technique_without_a_run_at_the_compared_batch_keeps_its_place() -> None:
+    table = MEMORY.analyse(of(linear("none", 64, 10), linear("recompute", 64, 4), linear("sharded", 32, 8)))
+    ((plot,),) = MEMORY.figures(table)[1].rows
+    assert plot.bars[0].names == ("recompute", "sharded")
+    assert plot.bars[0].y.tolist() == pytest.approx([100 * (1 - 1280 / 1664), float("nan")], nan_ok=True)
+
+
 def test_what_is_not_known_of_the_largest_batch_is_said_and_drawn_as_that() -> None:
     # 2 GiB hold none up to 102 and recompute up to 256; one sample of sharded needs more.
     table = MEMORY.analyse(

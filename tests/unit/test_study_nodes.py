@@ -79,15 +79,29 @@ def test_the_worst_and_the_best_efficiency_on_16_nodes_are_found() -> None:
     assert "to 0.99 (resnet50-v1, real data)" in table_of("Dibona").findings[0]
 
 
-def test_without_the_run_on_the_fewest_nodes_there_is_no_efficiency() -> None:
+def test_without_a_result_on_the_fewest_nodes_the_next_are_the_base_and_named() -> None:
     at = {"data": "real", "model": "alexnet"}
-    table = NODES.analyse(outcomes(point({"nodes": 1, **at}, ["failed"]), point({"nodes": 2, **at}, [{SPEED: 10.0}])))
-    assert [row["efficiency"] for row in table.rows] == [None, None]
-    assert table.findings == ()
+    failed, two = point({"nodes": 1, **at}, ["failed"]), point({"nodes": 2, **at}, [{SPEED: 200.0}])
+    four = point({"nodes": 4, **at}, [{SPEED: 300.0}])
+    table = NODES.analyse(outcomes(failed, two, four))
     # From two nodes on, per node: 300 / (200 · 4 / 2).
-    base = point({"nodes": 2, **at}, [{SPEED: 200.0}])
-    table = NODES.analyse(outcomes(base, point({"nodes": 4, **at}, [{SPEED: 300.0}])))
+    assert [row["efficiency"] for row in table.rows] == [None, 1.0, 0.75]
+    assert table.findings == ("on 4 nodes the efficiency E is 0.75 (alexnet, real data, from 2 nodes)",)
+    assert table.rows[2]["note"].startswith("efficiency E from nodes 2")  # type: ignore[union-attr]
+    # What was not asked for is not missed.
+    table = NODES.analyse(outcomes(two, four))
     assert [row["efficiency"] for row in table.rows] == [1.0, 0.75]
+    assert table.findings == ("on 4 nodes the efficiency E is 0.75 (alexnet, real data)",)
+
+
+def test_the_efficiency_of_a_base_which_is_1_by_definition_is_no_finding() -> None:
+    real, synthetic = {"data": "real", "model": "alexnet"}, {"data": "synthetic", "model": "alexnet"}
+    found = [point({"nodes": nodes, **real}, [{SPEED: speed}]) for nodes, speed in ((1, 100.0), (2, 150.0))]
+    alone = [point({"nodes": 1, **synthetic}, ["failed"]), point({"nodes": 2, **synthetic}, [{SPEED: 10.0}])]
+    assert NODES.analyse(outcomes(*found, *alone)).findings == (
+        "on 2 nodes the efficiency E is 0.75 (alexnet, real data)",
+    )
+    assert NODES.analyse(outcomes(*alone)).findings == ()
 
 
 def test_figures_have_a_curve_with_its_ideal_line_per_data_and_a_heat_map_per_model() -> None:

@@ -17,17 +17,19 @@ from trainmark.studies.scaling import SCALING
 from trainmark.studies.study import Request
 
 
-def ensemble(members: int, flops: Sequence[float], penalty: float, target: float, exponent: float) -> PointOutcomes:
-    """An ensemble of four workers per member, on as many nodes as members; a round per figure."""
+def ensemble(
+    members: int, flops: Sequence[float], penalty: float, target: float, exponent: float, workers: int = 4
+) -> PointOutcomes:
+    """An ensemble, by default of four workers per member, on as many nodes as members; a round per figure."""
     runs = []
     for number, speed in enumerate(flops, 1):
-        figures = {"flops": speed, "vflops": speed * penalty, "apc_flop": members * 4 * 100.0}
-        details = {"apc_flop": {"per_node": 400.0}, "vflops": {"target_quality": target}}
+        figures = {"flops": speed, "vflops": speed * penalty, "apc_flop": members * workers * 100.0}
+        details = {"apc_flop": {"per_node": workers * 100.0}, "vflops": {"target_quality": target}}
         result = written(figures, details)
         vflops = result.metrics["vflops"].model_copy(update={"exponent": exponent})
         metrics = {**result.metrics, "vflops": vflops}
         runs.append(Outcome(number, f"r{number}", result.model_copy(update={"metrics": metrics})))
-    return PointOutcomes(Point(at={"members": members, "workers": 4}), tuple(runs))
+    return PointOutcomes(Point(at={"members": members, "workers": workers}), tuple(runs))
 
 
 @pytest.mark.parametrize(
@@ -67,6 +69,13 @@ def test_the_base_is_the_smallest_ensemble_in_whatever_order_they_are_given() ->
     assert table.findings[0] == "4 members reach 0.900 of ideal scaling in FLOPS"
 
 
+def test_a_base_that_is_not_the_smallest_ensemble_is_named() -> None:
+    failed = PointOutcomes(Point(at={"members": 1, "workers": 4}), (Outcome(1, "r1", reason="killed"),))
+    table = SCALING.analyse(outcomes(failed, ensemble(2, [20e12], 0.5, 0.75, 5), ensemble(4, [36e12], 0.5, 0.75, 5)))
+    assert [row["efficiency"] for row in table.rows] == [None, 1, pytest.approx(0.9)]
+    assert table.findings[0] == "4 members reach 0.900 of ideal scaling in FLOPS from 2 members"
+
+
 def test_ensembles_that_would_queue_are_refused_and_none_is_a_default() -> None:
     site = Site(name="four", groups=(NodeGroup(slots=(Slot(cores=(0, 1, 2, 3)),)),))
     in_twos = Request(site, resolve_config([]), {"workers": (2,)})
@@ -90,6 +99,33 @@ def test_the_ideal_line_is_the_smallest_scale_times_the_number_of_workers() -> N
         np.testing.assert_allclose(plot.curves[0].x, [4, 8, 16])
     drawn = [list(plot.curves[0].y) for plot in apc.rows[0] if isinstance(plot, Plot)]
     assert drawn == [[400, 800, 1600], [400, 400, 400]]
+
+
+def test_workers_have_the_same_cores_at_every_number_of_workers_per_member() -> None:
+    site = Site(name="eight", groups=(NodeGroup(slots=(Slot(cores=tuple(range(8))),)),))
+    points = SCALING.points(Request(site, resolve_config([]), {"members": (1, 2), "workers": (1, 2)}))
+    # 8 cores / (2 members × 2 workers): also for P = 1, whose largest ensemble has two workers alone.
+    assert [(each.at["workers"], each.slot_cores, each.settings["launch.threads"]) for each in points] == [
+        (1, 2, 2),
+        (1, 2, 2),
+        (2, 2, 2),
+        (2, 2, 2),
+    ]
+
+
+def test_each_number_of_workers_per_member_has_its_own_ideal_line_and_finding() -> None:
+    points = [ensemble(members, [members * 9e12], 0.5, 0.75, 5, workers=1) for members in (1, 2)]
+    points += [ensemble(members, [speed], 0.5, 0.75, 5, workers=2) for members, speed in ((1, 16e12), (2, 28e12))]
+    table = SCALING.analyse(outcomes(*points))
+    plot = SCALING.figures(table)[0].rows[0][0]
+    assert isinstance(plot, Plot)
+    lines = {label: (list(x), list(y)) for label, y, x in plot.references}  # type: ignore[arg-type]
+    assert lines == {"ideal, workers 1": ([1, 2], [9e12, 18e12]), "ideal, workers 2": ([2, 4], [16e12, 32e12])}
+    assert table.findings[:2] == (
+        "2 members of 1 worker reach 1.000 of ideal scaling in FLOPS",
+        "2 members of 2 workers reach 0.875 of ideal scaling in FLOPS",
+    )
+    assert table.findings[2].startswith("2 members of 2 workers: penalty coefficient 0.50")
 
 
 def test_without_quality_there_is_speed_and_no_coefficient() -> None:

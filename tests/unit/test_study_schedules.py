@@ -136,10 +136,11 @@ def test_trained_schedules_have_their_quality_in_the_table_and_gaps_stay_gaps() 
     points = (
         point({"schedule": "step"}, [{"quality_member_mean": 0.75}]),
         point({"schedule": "cosine"}, ["failed: rank 0 failed: no such file"]),
+        point({"schedule": "constant"}, [{"quality_member_mean": 0.6}]),
     )
-    table = SCHEDULES.analyse(replace(computed("step", "cosine"), points=points))
-    assert [row["quality_member_mean"] for row in table.rows] == [0.75, None]
-    assert table.findings[-1] == "best quality: 0.75 with step"
+    table = SCHEDULES.analyse(replace(computed("step", "cosine", "constant"), points=points))
+    assert [row["quality_member_mean"] for row in table.rows] == [0.75, None, 0.6]
+    assert table.findings[-1] == "best in quality: step (0.75), 1.25 times that of constant (0.6) in a single run"
     assert table.rows[1]["note"] == "failed: rank 0 failed: no such file"
     assert len(SCHEDULES.figures(table)) == 2
 

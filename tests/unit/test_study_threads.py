@@ -44,11 +44,34 @@ def test_efficiency_is_speed_per_thread_over_that_of_one_thread_at_the_same_batc
     }
 
 
+def test_without_a_result_of_one_thread_the_fewest_threads_are_the_base() -> None:
+    found = [
+        point({"threads": threads, "interop": 1, "batch": 32}, [{SPEED: speed, "step_time_s": 0.1}])
+        for threads, speed in ((2, 100), (4, 150))
+    ]
+    failed = point({"threads": 1, "interop": 1, "batch": 32}, ["killed"])
+    table = THREADS.analyse(outcomes(failed, *found))
+    assert [row["efficiency"] for row in table.rows] == [None, 1, 0.75]
+    assert [row["note"] for row in table.rows] == ["killed", *["efficiency e from threads 2"] * 2]
+
+
 def test_each_number_of_threads_has_its_best_batch() -> None:
     assert written_table().findings == (
-        "best batch with 1 thread: 64 (99 samples/s)",
-        "best batch with 2 threads: 32 (162 samples/s)",
-        "best batch with 4 threads: 64 (316.8 samples/s)",
+        "best batch with 1 thread: 64 (99 samples/s), 1.1 (1.1 to 1.1) times that of 32 (90 samples/s)",
+        "best batch with 2 threads: 32 (162 samples/s), 1.09 (1.09 to 1.09) times that of 64 (148.5 samples/s)",
+        "best batch with 4 threads: 64 (316.8 samples/s), 1.76 (1.76 to 1.76) times that of 32 (180 samples/s)",
+    )
+
+
+def test_a_best_batch_inside_the_noise_cannot_be_told_and_several_inter_op_threads_are_named() -> None:
+    speeds = {(1, 32): (90, 110, 100), (2, 32): (80, 80, 80), (1, 64): (70, 70, 70), (2, 64): (100, 100, 101)}
+    found = [
+        point({"threads": 4, "interop": interop, "batch": batch}, [{SPEED: speed} for speed in of_point])
+        for (interop, batch), of_point in speeds.items()
+    ]
+    assert THREADS.analyse(outcomes(*found)).findings == (
+        "cannot tell the best batch with 4 threads: 32 with 1 inter-op thread (100 samples/s) has "
+        "0.99 (0.9 to 1.1) times that of 64 with 2 inter-op threads (100 samples/s)",
     )
 
 

@@ -16,7 +16,8 @@ from trainmark.spec.site import NodeGroup, Site, Slot
 from trainmark.studies.make import Asked, make_study
 from trainmark.studies.outcomes import Outcome, Outcomes, Point, PointOutcomes
 from trainmark.studies.study import Request, nested
-from trainmark.studies.variants import SETTINGS, VARIANTS, interpreter, short_names
+from trainmark.studies.variants import SETTINGS, VARIANTS, interpreter
+from trainmark.studies.variants_figures import short_names
 
 TRAINING, INFERENCE = "throughput_samples_per_s", "inference_samples_per_s"
 TWO_CORES = Site(
@@ -178,9 +179,19 @@ def test_improvements_are_speed_over_that_of_eager_within_rounds_minus_one() -> 
     assert [row["inference_over_eager"] for row in table.rows] == pytest.approx([0, 0.05, 0.5, None, -0.1])
     assert table.rows[3]["note"] == "failed: no C++ compiler was found"
     assert table.column("training_over_eager").heading == "training over eager"
-    assert table.findings[0] == (
-        "resnet34 on pacs: training is fastest with onednn (+25 % over eager), "
-        "inference is fastest with torchscript (+50 % over eager)"
+    assert table.findings[:2] == (
+        "resnet34 on pacs: fastest in training: onednn (+25 % over eager), 1.25 (1.25 to 1.25) times that of eager",
+        "resnet34 on pacs: fastest in inference: torchscript (+50 % over eager), "
+        "1.43 (1.43 to 1.43) times that of onednn (+5 % over eager)",
+    )
+
+
+def test_a_variant_that_is_ahead_by_the_noise_alone_is_not_called_the_fastest() -> None:
+    eager = measured("eager", [{TRAINING: 10}] * 3)
+    other = measured("channels-last", [{TRAINING: speed} for speed in (9, 10.01, 11)])
+    assert VARIANTS.analyse(outcomes(eager, other)).findings[0] == (
+        "resnet34 on pacs: cannot tell which is fastest in training: "
+        "channels-last (+0 % over eager) has 1 (0.9 to 1.1) times that of eager"
     )
 
 
@@ -223,8 +234,8 @@ def test_builds_are_compared_variant_by_variant_and_variants_within_each_build()
     assert table.facts["builds"]["/envs/arm22/bin/python"] == {"torch": "1.11", "torch_blas": "armpl 22.0"}
     assert "/envs/arm21: torch 1.11; BLAS armpl 21.0" in table.findings
     assert (
-        "resnet34 on pacs with arm22: training is fastest with onednn (+140 % over eager), "
-        "inference is fastest with eager"
+        "resnet34 on pacs with arm22: fastest in training: onednn (+140 % over eager), "
+        "2.4 times that of eager in a single run"
     ) in table.findings
 
 

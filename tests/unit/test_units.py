@@ -4,7 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainmark.spec.units import counted, parse_cores, show_cores, show_duration, show_interval, show_shape, show_value
+from trainmark.spec.units import (
+    counted,
+    parse_cores,
+    show_cores,
+    show_duration,
+    show_interval,
+    show_shape,
+    show_value,
+    show_with_interval,
+)
 
 
 @pytest.mark.parametrize(
@@ -38,6 +47,24 @@ def test_values(value: float, unit: str, text: str) -> None:
 )
 def test_intervals_name_their_unit_once(low: float, high: float, unit: str, text: str) -> None:
     assert show_interval(low, high, unit) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high", "unit", "text"),
+    [
+        (3400, 3077, 3646, "samples/s", "3400 (3077 – 3646) samples/s"),
+        (999e9, 990e9, 1.1e12, "FLOP/s", "0.999 (0.99 – 1.1) TFLOP/s"),
+        (900 * 2**20, 900 * 2**20, 2**30, "B", "0.8789 (0.8789 – 1) GiB"),
+        (3, 2, 4, "B", "3 (2 – 4) B"),
+        (0.9, 0.85, 1.1, "s", "0.9 (0.85 – 1.1) s"),
+        (0.5, 0.45, 0.6, "s", "500 (450 – 600) ms"),
+        (245, 50, 305, "s", "4 min 05 s (50 s – 5 min 05 s)"),
+        (-0.02, -0.05, 0.01, "share", "-2 (-5 – 1) %"),
+        (0.8, 0.8, 0.80000001, "", "0.8"),
+    ],
+)
+def test_a_value_and_its_interval_have_one_prefix(value: float, low: float, high: float, unit: str, text: str) -> None:
+    assert show_with_interval(value, low, high, unit) == text
 
 
 @pytest.mark.parametrize(

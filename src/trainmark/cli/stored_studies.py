@@ -31,15 +31,10 @@ def show(study: StudyName = "latest", runs_dir: RunsDir = DEFAULT_RUNS_DIR, json
     Examples:
       trainmark study show latest
     """
-    from trainmark.cli.study_run import show_table
-    from trainmark.studies.conduct import outcomes_of
-    from trainmark.studies.publish import analyse
-    from trainmark.studies.record import find_study, read_study
-    from trainmark.studies.whole import parts_of
+    from trainmark.cli.study_show import show_stored
+    from trainmark.studies.record import find_study
 
-    for folder in parts_of(find_study(study, runs_dir)):
-        record = read_study(folder)
-        show_table(folder, analyse(folder, record, outcomes_of(folder, record)).table, as_json=json)
+    show_stored(find_study(study, runs_dir), as_json=json)
 
 
 def report(study: StudyName = "latest", runs_dir: RunsDir = DEFAULT_RUNS_DIR, json: AsJson = False) -> None:

@@ -1,4 +1,4 @@
-"""Starts, resumes and shows studies: progress on standard error, the table on standard output."""
+"""Starts and resumes studies: progress on standard error, the table on standard output."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,11 +6,11 @@ from typing import Any
 from trainmark.cli.output import print_json
 from trainmark.cli.run import given
 from trainmark.cli.study_progress import watching
+from trainmark.cli.study_show import place_of, show_table
 from trainmark.machine.local_site import local_site
 from trainmark.plan.explain import COMMAND_LINE, Source
 from trainmark.plan.resolve import parse_setting, read_site_file
-from trainmark.report.console import progress_console, result_console
-from trainmark.report.study_page import print_study
+from trainmark.report.console import progress_console
 from trainmark.report.study_progress import StudyProgress
 from trainmark.spec.errors import InterruptedRunError
 from trainmark.spec.run_folder import Places
@@ -19,7 +19,7 @@ from trainmark.studies.axes import parse_values
 from trainmark.studies.make import Asked, make_study, write_study
 from trainmark.studies.outcomes import Outcomes
 from trainmark.studies.preview import preview_lines, preview_of_all, preview_record
-from trainmark.studies.publish import conduct_and_publish, fail_unless_whole, published
+from trainmark.studies.publish import conduct_and_publish, fail_unless_whole
 from trainmark.studies.record import ALL, StudyFolder, StudyRecord, read_study
 from trainmark.studies.study import Study
 from trainmark.studies.whole import make_all, parts_of, publish_all
@@ -72,7 +72,7 @@ def _carry_on_all(folder: StudyFolder, record: StudyRecord, *, as_json: bool) ->
             raise InterruptedRunError(str(error).replace(str(part.path), str(folder.path))) from None
         publish_all(folder)  # after each study: a stopped one leaves the page of those before
     if as_json:
-        print_json({"study": folder.study_id, "path": str(folder.path), "parts": record.parts})
+        print_json({**place_of(folder), "parts": record.parts})
     else:
         print(folder.page)
     fail_unless_whole(folder, outcomes)
@@ -88,12 +88,3 @@ def _say(lines: list[str]) -> None:
     console = progress_console()
     for line in lines:
         console.print(line, soft_wrap=True, markup=False, highlight=False)
-
-
-def show_table(folder: StudyFolder, table: Table, *, as_json: bool) -> None:
-    """Prints the table and the paths of the files."""
-    if as_json:
-        print_json({"study": folder.study_id, "path": str(folder.path), "table": table.model_dump(mode="json")})
-        return
-    print_study(table, result_console())
-    print("\n".join(str(path) for path in published(folder)))

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from pydantic import Field, field_validator
 
 from trainmark.spec.config import Section, Setting
-from trainmark.spec.units import show_value
+from trainmark.spec.units import show_value, show_with_interval
 
 Cell = Setting | None
 
@@ -81,6 +81,12 @@ class Table(Section):
         """Returns the rows for people: values with units, intervals beside them."""
         return [[_show(column, row) for column in self._shown()] for row in self.rows]
 
+    def axes(self) -> list[Column]:
+        """Returns the columns that say where a row is: those before the first with an interval, else the first."""
+        names = {column.name for column in self.columns}
+        measured = (i for i, column in enumerate(self.columns) if f"{column.name}_low" in names)
+        return list(self.columns[: next(measured, 1)])
+
     def is_number(self, heading: str) -> bool:
         """Whether a column for people holds numbers."""
         column = next(column for column in self.columns if column.heading == heading)
@@ -94,6 +100,9 @@ def _show(column: Column, row: Mapping[str, Cell]) -> str:
     value = row.get(column.name)
     if value is None:
         return "–"
+    low, high = (row.get(f"{column.name}_{end}") for end in ("low", "high"))
+    if all(isinstance(each, int | float) for each in (value, low, high)) and low != high:
+        return show_with_interval(float(value), float(low or 0), float(high or 0), column.unit)
     if isinstance(value, float) or (column.unit and not isinstance(value, str | bool)):
         return show_value(value, column.unit)
     return str(value)

@@ -12,11 +12,17 @@ _PREFIXES = ("", "k", "M", "G", "T", "P", "E", "Z")
 
 def with_prefix(value: float, unit: str, base: float = 1000.0) -> str:
     """`31.4 PFLOP/s` for 31.4e15 and FLOP/s: four digits and the prefix that fits."""
+    magnitude = _magnitude(value, base)
+    return f"{value / base**magnitude:.4g} {_PREFIXES[magnitude]}{unit}"
+
+
+def _magnitude(value: float, base: float) -> int:
+    """Returns the power of the base that leaves a number below the base."""
     magnitude, size = 0, abs(value)
     while size >= base and magnitude < len(_PREFIXES) - 1:
         size /= base
         magnitude += 1
-    return f"{value / base**magnitude:.4g} {_PREFIXES[magnitude]}{unit}"
+    return magnitude
 
 
 def show_bytes(value: float) -> str:
@@ -57,6 +63,32 @@ def show_interval(low: float, high: float, unit: str) -> str:
     if first_unit != last_unit or " " in first_unit:  # as in 4 min 05 s
         return f"{first} {first_unit} – {last} {last_unit}".strip()
     return f"{first} – {last} {last_unit}".strip()
+
+
+def show_with_interval(value: float, low: float, high: float, unit: str) -> str:
+    """`31.4 (30.9 – 32.1) TFLOP/s`: all three with one prefix; an interval below the digits shown is left out."""
+    largest = max(map(abs, (value, low, high)))
+    if unit == "s" and largest >= 60:
+        texts, name = [show_duration(each) for each in (value, low, high)], ""
+    else:
+        size, name, digits = _scale(largest, unit)
+        texts = [f"{each / size:.{digits}g}" for each in (value, low, high)]
+    middle, *ends = texts
+    shown = middle if ends == [middle, middle] else f"{middle} ({' – '.join(ends)})"
+    return f"{shown} {name}".strip()
+
+
+def _scale(largest: float, unit: str) -> tuple[float, str, int]:
+    """Returns the size of the unit that fits, its name, and the digits to show."""
+    if unit in ("FLOP/s", "FLOP", "B/s"):
+        magnitude = _magnitude(largest, 1000.0)
+        return 1000.0**magnitude, f"{_PREFIXES[magnitude]}{unit}", 4
+    if unit == "B":
+        magnitude = _magnitude(largest, 1024.0)
+        return 1024.0**magnitude, f"{_PREFIXES[magnitude].upper()}iB" if magnitude else "B", 4
+    if unit == "s":
+        return (1e-3, "ms", 3) if largest < 1 else (1.0, "s", 3)
+    return (0.01, "%", 3) if unit == "share" else (1.0, unit, 4)
 
 
 def counted(number: int, what: str) -> str:

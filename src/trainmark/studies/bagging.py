@@ -4,10 +4,11 @@ from trainmark.report.drawing import Curve, Figure, Plot, Reference
 from trainmark.spec.errors import ConfigError
 from trainmark.spec.table import Table
 from trainmark.studies.axes import fixed, powers_of_two
-from trainmark.studies.outcomes import Outcomes, Point, PointOutcomes, Summary
+from trainmark.studies.efficiency import efficiency, other_base
+from trainmark.studies.outcomes import Outcomes, Point
 from trainmark.studies.scaling import most_members, refuse_queueing, slot_cores, workers_of
 from trainmark.studies.study import Axis, Request, Study
-from trainmark.studies.tables import Measure, build_table, curve, figure, metric, number
+from trainmark.studies.tables import build_table, curve, figure, metric, number
 
 SPEED = "throughput_samples_per_s"
 METHODS = ("bagging", "data-parallel")
@@ -50,41 +51,29 @@ def _check(request: Request, scales: list[int], num_links: int) -> None:
         )
 
 
-def scale_efficiency(outcomes: Outcomes) -> Measure:
-    """Speed per worker over that of the smallest system scale of the same method, within rounds."""
-
-    def of(point: PointOutcomes) -> Summary | None:
-        base = min(outcomes.where(method=point.at["method"]), key=_scale)
-        found = point.ratio(base, SPEED)
-        return found.scaled(_scale(base) / _scale(point)) if found else None
-
-    return Measure("efficiency", "", "efficiency", of, source=SPEED)
-
-
-def _scale(point: PointOutcomes) -> int:
-    return int(point.at["system_scale"])
-
-
 def _analyse(outcomes: Outcomes) -> Table:
     measures = [
         metric(SPEED),
-        scale_efficiency(outcomes),
+        efficiency(outcomes, SPEED, "system_scale"),
         metric("flops_steady"),
         metric("step_time_s"),
         metric("communication_share"),
     ]
     table = build_table(outcomes, measures)
-    return table.model_copy(update={"findings": tuple(_findings(table))})
+    return table.model_copy(update={"findings": tuple(_findings(outcomes, table))})
 
 
-def _findings(table: Table) -> list[str]:
+def _findings(outcomes: Outcomes, table: Table) -> list[str]:
     """The efficiency of both methods at the largest system scale, and which link that was."""
     found = []
     for method in table.values("method"):
         rows = [row for row in table.where(method=method) if number(row, "efficiency") is not None]
         if len(rows) > 1:
             last = max(rows, key=lambda row: number(row, "system_scale") or 0.0)
-            found.append(f"{method} reaches {number(last, 'efficiency'):.2f} at system scale {last['system_scale']}")
+            base = other_base(outcomes, outcomes.where(method=str(method))[0], SPEED, "system_scale")
+            start = f", from system scale {base}" if base else ""
+            reached = f"{number(last, 'efficiency'):.2f} at system scale {last['system_scale']}"
+            found.append(f"{method} reaches {reached}{start}")
     return [*found, *(_link_text(str(link)) for link in table.values("link"))]
 
 
@@ -98,7 +87,7 @@ def _figures(table: Table) -> list[Figure]:
     label = "system scale (workers)"
     text = (
         "Ensembles of more and more members (bagging) and one member of more and more workers (data parallelism) on "
-        "the same system. Efficiency: throughput per worker over that of the smallest scale of the method"
+        "the same system. Efficiency: throughput per worker over that of the smallest measured scale of the method"
     )
     plots = [
         Plot("throughput", label, "samples/s", speeds, ideal, x_scale="log2", y_range=(0, None)),

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from trainmark.report.drawing import Figure, Plot, Reference
 from trainmark.spec.config import Setting
@@ -12,6 +13,7 @@ from trainmark.studies.axes import divisors, fixed
 from trainmark.studies.outcomes import Outcomes, Point, PointOutcomes
 from trainmark.studies.study import Axis, Request, Study
 from trainmark.studies.tables import Measure, best_row, build_table, curve, figure, metric, number, ratio
+from trainmark.studies.verdict import find_best
 
 SPEED = "throughput_samples_per_s"
 MODES = {"ranks": "ranks of one model", "members": "members of an ensemble"}
@@ -78,18 +80,22 @@ def _analyse(outcomes: Outcomes) -> Table:
         metric("step_time_s"),
     ]
     table = build_table(outcomes, measures)
-    findings = [_finding(table, str(mode)) for mode in table.values("mode")]
+    findings = [_finding(outcomes, table, str(mode)) for mode in table.values("mode")]
     return table.model_copy(update={"findings": tuple(finding for finding in findings if finding)})
 
 
-def _finding(table: Table, mode: str) -> str | None:
+def _finding(outcomes: Outcomes, table: Table, mode: str) -> str | None:
     """The best configuration of a mode, and how it compares to one process with all cores."""
     best = best_row(table, SPEED, mode=mode)
     if best is None:
         return None
-    batch = f"batch {number(best, 'batch_per_process'):g} per process"
-    what = f"best as {MODES[mode]}: {_name(best)} ({batch}, inter-op threads: {best['interop']})"
-    what += f" with {number(best, SPEED):.4g} samples/s"
+    found = find_best(outcomes.where(mode=mode), SPEED)
+    what = f"{_described(best)} with {number(best, SPEED):.4g} samples/s"
+    if found is None or found.is_clear:
+        what = f"best as {MODES[mode]}: {what}"
+    else:
+        rival = f"{found.lead} that of {_described(found.rival.at)}"
+        what = f"cannot tell the best as {MODES[mode]}: {what}, {rival}"
     over, low, high = (number(best, f"speedup{end}") for end in ("", "_low", "_high"))
     if over is None or low is None or high is None:
         return what
@@ -98,6 +104,10 @@ def _finding(table: Table, mode: str) -> str | None:
         return f"{what} in a single run"
     verdict = "faster" if low > 1 else "slower" if high < 1 else "within the noise, cannot tell"
     return f"{what} ({low:.3g}–{high:.3g}: {verdict})"
+
+
+def _described(row: Mapping[str, Any]) -> str:
+    return f"{_name(row)} (batch {_batch_per_process(row)} per process, inter-op threads: {row['interop']})"
 
 
 def _name(row: Mapping[str, Cell]) -> str:

@@ -47,19 +47,28 @@ def _curves_in_gib(table: Table, precision: Cell) -> Iterator[Curve]:
 
 
 def _against_none(table: Table) -> Figure:
-    """What each technique saves and costs, at the largest batch that was also measured without."""
+    """What each technique saves and costs, at the batch at which most of them have a figure; others are gaps."""
     plots = []
+    names = [name for name in table.values("technique") if name != NONE]
     for precision in table.values("precision"):
         compared = [row for row in table.where(precision=precision) if number(row, "memory_saved") is not None]
-        batch = max((number(row, "batch") or 0 for row in compared), default=None)
-        rows = [row for row in table.where(precision=precision, batch=batch) if row["technique"] != NONE]
-        if rows:
-            names = [str(row["technique"]) for row in rows]
-            columns = ("memory_saved", "throughput_lost")
-            both = tuple(bars_of(each.replace("_", " "), names, rows, each, factor=100) for each in columns)
+        batches = [number(row, "batch") or 0.0 for row in compared]
+        batch = max(batches, key=lambda each: (batches.count(each), each), default=None)
+        if batch is not None:
+            rows = {row["technique"]: row for row in table.where(precision=precision, batch=batch)}
+            both = tuple(_in_percent(each, names, rows) for each in ("memory_saved", "throughput_lost"))
             plots.append(Plot(f"{precision}, batch {batch:g}", "", "share of that without technique (%)", bars=both))
-    text = "Memory saved and throughput lost per worker against training without the technique, at the same batch"
+    text = (
+        "Memory saved and throughput lost per worker against training without the technique, at the same batch: the "
+        "largest of those at which the most techniques were compared"
+    )
     return figure(table, "memory-against-none", "What the techniques save and cost", text, plots)
+
+
+def _in_percent(column: str, names: Sequence[Cell], rows: Mapping[Cell, Mapping[str, Cell]]) -> Bars:
+    """A bar per technique; a gap for one without a row."""
+    of_all = [rows.get(name, {}) for name in names]
+    return bars_of(column.replace("_", " "), map(str, names), of_all, column, factor=100)
 
 
 def _largest(table: Table) -> Figure:

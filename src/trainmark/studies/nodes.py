@@ -10,10 +10,12 @@ from trainmark.spec.errors import ConfigError
 from trainmark.spec.registries import DATASETS
 from trainmark.spec.site import NodeGroup
 from trainmark.spec.table import Cell, Table
+from trainmark.spec.units import counted
 from trainmark.studies.axes import fixed, powers_of_two
+from trainmark.studies.efficiency import base_of, efficiency, other_base
 from trainmark.studies.outcomes import Outcomes, Point, PointOutcomes, Summary
 from trainmark.studies.study import Axis, Request, Study
-from trainmark.studies.tables import Measure, build_table, curve, figure, heat_map, metric, number
+from trainmark.studies.tables import build_table, curve, figure, heat_map, metric
 from trainmark.workloads.find import find_size
 
 SPEED = "throughput_samples_per_s"
@@ -72,46 +74,44 @@ def _check_data(request: Request, data: tuple[Setting, ...]) -> None:
         )
 
 
-def node_efficiency(outcomes: Outcomes) -> Measure:
-    """E_i = P_i / (P_1 · i), within rounds; P_1 is that of the fewest nodes, per node."""
-
-    def of(point: PointOutcomes) -> Summary | None:
-        alike = outcomes.where(data=point.at["data"], model=point.at["model"])
-        base = min(alike, key=lambda each: int(each.at["nodes"]))
-        found = point.ratio(base, SPEED)
-        return found.scaled(int(base.at["nodes"]) / int(point.at["nodes"])) if found else None
-
-    return Measure("efficiency", "", "efficiency E", of, source=SPEED)
-
-
 def _analyse(outcomes: Outcomes) -> Table:
     measures = [
         metric(SPEED),
-        node_efficiency(outcomes),
+        efficiency(outcomes, SPEED, "nodes", "efficiency E"),
         metric("step_time_s"),
         metric("communication_share"),
         metric("data_wait_share"),
     ]
-    table = build_table(outcomes, measures)
-    return table.model_copy(update={"findings": tuple(_findings(table))})
+    return build_table(outcomes, measures, _findings(outcomes))
 
 
-def _findings(table: Table) -> list[str]:
-    """The worst and the best efficiency on the most nodes that have one."""
-    rows = [row for row in table.rows if number(row, "efficiency") is not None]
-    counts = {number(row, "nodes") or 0 for row in rows}
-    if len(counts) < 2:  # of the fewest nodes it is 1
-        return []
-    most = max(counts)
-    ranked = sorted((r for r in rows if r["nodes"] == most), key=lambda row: number(row, "efficiency") or 0.0)
+def _findings(outcomes: Outcomes) -> list[str]:
+    """The worst and the best efficiency on the most nodes that have one; that of a base, 1, does not count."""
+    efficiencies = efficiency(outcomes, SPEED, "nodes").of
+    found = [
+        (int(point.at["nodes"]), each.value, point)
+        for point in outcomes.points
+        if isinstance(each := efficiencies(point), Summary) and base_of(outcomes, point, SPEED, "nodes") is not point
+    ]
+    most = max((nodes for nodes, _, _ in found), default=None)
+    ranked = sorted(((value, point) for nodes, value, point in found if nodes == most), key=lambda pair: pair[0])
     ends = [ranked[0], ranked[-1]] if len(ranked) > 1 else ranked
-    told = [f"{number(row, 'efficiency'):.2f} ({row['model']}, {row['data']} data)" for row in ends]
-    return [f"on {most:g} nodes the efficiency E is {' to '.join(told)}"]
+    told = [f"{value:.2f} ({_case(outcomes, point)})" for value, point in ends]
+    return [f"on {most} nodes the efficiency E is {' to '.join(told)}"] if most else []
+
+
+def _case(outcomes: Outcomes, point: PointOutcomes) -> str:
+    """`alexnet, real data`, and the nodes of the base if these are not the fewest that were asked for."""
+    base = other_base(outcomes, point, SPEED, "nodes")
+    start = f", from {counted(base, 'node')}" if base else ""
+    return f"{point.at['model']}, {point.at['data']} data{start}"
 
 
 def _figures(table: Table) -> list[Figure]:
     models = table.values("model")
-    text = "Throughput of one data-parallel member over whole nodes. Dashed: the fewest nodes times their number"
+    text = (
+        "Throughput of one data-parallel member over whole nodes. Dashed: that of the fewest, per node, times the nodes"
+    )
     maps = [_efficiency_map(table, model) for model in models]
     return [
         figure(table, "nodes", "Scaling over nodes", text, *_in_pairs([_speed(table, model) for model in models])),
@@ -119,7 +119,8 @@ def _figures(table: Table) -> list[Figure]:
             table,
             "nodes-efficiency",
             "Efficiency over nodes",
-            "E_i = P_i / (P_1 · i), with P_i the samples/s on i nodes; a dash is a gap",
+            "E_i = P_i / (P_1 · i), with P_i the samples/s on i nodes; without P_1, from the fewest nodes that have a "
+            "result, per node; a dash is a gap",
             *([each] for each in maps),
             height=1.9,
         ),

@@ -1,6 +1,6 @@
 """`optimisations` (AI500 Fig. 8): speed and quality in each training and communication precision, over batch."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from trainmark.plan.make import default_precision
@@ -9,12 +9,12 @@ from trainmark.report.drawing import Curve, Figure, Plot, Reference
 from trainmark.spec.config import Setting
 from trainmark.spec.engine_offer import find_engine
 from trainmark.spec.table import Cell, Table
+from trainmark.spec.units import counted
 from trainmark.studies.outcomes import Outcomes, Point, PointOutcomes
 from trainmark.studies.study import Axis, Request, Study
 from trainmark.studies.tables import (
     Measure,
     bars,
-    best_row,
     build_table,
     curve,
     difference,
@@ -23,6 +23,7 @@ from trainmark.studies.tables import (
     number,
     ratio,
 )
+from trainmark.studies.verdict import verdict
 
 SPEED, QUALITY = "throughput_samples_per_s", "quality_ensemble"
 PLAIN = "fp32"  # what all is compared with, in training and on the wire
@@ -90,10 +91,20 @@ def _analyse(outcomes: Outcomes) -> Table:
     table = build_table(outcomes, _measures(outcomes, bases))
     default = next((str(point.at["precision"]) for point in outcomes.points if point.point.is_default), None)
     facts = {"base": bases.precision, "base_communication": bases.wire, "default": default}
-    findings = [*_of_precisions(outcomes, table, facts), *_of_communication(table, facts)]
-    if len(outcomes.results) > 1 and (best := best_row(table, SPEED)):
-        findings.append(f"fastest: {_named(best)} at batch {best['batch']}, {number(best, SPEED):.4g} samples/s")
-    return table.model_copy(update={"findings": tuple(findings), "facts": facts})
+    findings = [*_of_precisions(outcomes, table, facts), *_of_communication(table, facts), _fastest(outcomes)]
+    return table.model_copy(update={"findings": tuple(each for each in findings if each), "facts": facts})
+
+
+def _fastest(outcomes: Outcomes) -> str | None:
+    several = len({point.at["workers"] for point in outcomes.points}) > 1
+
+    def name(point: PointOutcomes) -> str:
+        workers = f" on {counted(int(point.at['workers']), 'worker')}" if several else ""
+        speed = point.summary(SPEED)
+        what = f"{_named(point.at)} at batch {point.at['batch']}{workers}"
+        return f"{what} ({speed.value:.4g} samples/s)" if speed else what
+
+    return verdict(outcomes.points, SPEED, name, "fastest")
 
 
 def _measures(outcomes: Outcomes, bases: _Bases) -> list[Measure]:
@@ -144,7 +155,7 @@ def _span(rows: Sequence[dict[str, Cell]], name: str, style: str = ".2f") -> str
     return " to ".join(ends)
 
 
-def _named(row: dict[str, Cell]) -> str:
+def _named(row: Mapping[str, Cell]) -> str:
     """`bf16-mixed`, or `bf16-mixed, fp16 communication`."""
     wire = row["communication"]
     return str(row["precision"]) if wire == PLAIN else f"{row['precision']}, {wire} communication"

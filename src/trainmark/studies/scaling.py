@@ -3,10 +3,12 @@
 from trainmark.collect.metrics.flops import implied_quality
 from trainmark.plan.mapping import default_workers
 from trainmark.report.drawing import Figure, Plot, Reference
+from trainmark.spec.config import Setting
 from trainmark.spec.errors import ConfigError
 from trainmark.spec.table import Table
 from trainmark.spec.units import counted
 from trainmark.studies.axes import fixed, powers_of_two
+from trainmark.studies.efficiency import efficiency, other_base
 from trainmark.studies.outcomes import Outcomes, Point, PointOutcomes, Summary
 from trainmark.studies.study import Axis, Request, Study, Values
 from trainmark.studies.tables import Measure, build_table, curves, figure, metric
@@ -51,9 +53,8 @@ def _points(request: Request) -> list[Point]:
     members, workers = SCALING.axis("members").values(request), _workers(request)
     most = max(map(int, members)), max(map(int, workers))
     refuse_queueing(request, f"--members {most[0]} × --workers {most[1]}", most[0] * most[1])
-    return [
-        _point(int(m), int(p), slot_cores(request, max(map(int, members)) * int(p))) for p in workers for m in members
-    ]
+    cores = slot_cores(request, most[0] * most[1])  # of a worker, whatever P: all curves have one x axis
+    return [_point(int(m), int(p), cores) for p in workers for m in members]
 
 
 def _workers(request: Request) -> Values:
@@ -65,18 +66,6 @@ def _point(members: int, workers: int, cores: int | None) -> Point:
     # Workers of smaller points must not take the cores that larger points give to others.
     threads = {"launch.threads": cores} if cores else {}
     return Point(at={"members": members, "workers": workers}, settings={**settings, **threads}, slot_cores=cores)
-
-
-def efficiency(outcomes: Outcomes, name: str, count: str = "members", same: str = "workers") -> Measure:
-    """Speed over that of the smallest count, per unit of it, within rounds: 1 is ideal."""
-
-    def of(point: PointOutcomes) -> Summary | None:
-        measured = [each for each in outcomes.where(**{same: point.at[same]}) if each.results()]
-        base = min(measured, key=lambda each: int(each.at[count]), default=None)
-        found = point.ratio(base, name) if base else None
-        return found.scaled(int(base.at[count]) / int(point.at[count])) if base and found else None
-
-    return Measure("efficiency", "", "efficiency", of, source=name)
 
 
 def penalty(point: PointOutcomes) -> Summary | None:
@@ -91,7 +80,7 @@ def _analyse(outcomes: Outcomes) -> Table:
         metric("flops"),  # first: the spread of a row is that of its first measure
         metric("vflops"),
         Measure("system_scale", "", "system scale", _scale),
-        efficiency(outcomes, "flops"),
+        efficiency(outcomes, "flops", "members"),
         Measure("penalty", "", "penalty coefficient", penalty, source="vflops"),
         metric("quality_ensemble"),
         metric("apc_flop"),
@@ -99,29 +88,39 @@ def _analyse(outcomes: Outcomes) -> Table:
             "apc_flop_per_node", "FLOP", "APC per node", lambda point: point.detail_summary("apc_flop", "per_node")
         ),
     ]
-    findings = [_reached(outcomes, largest), _quality(largest)] if largest else []
-    return build_table(outcomes, measures, findings)
+    of_each_p = list(dict.fromkeys(point.at["workers"] for point in measured))
+    findings = [_reached(outcomes, workers) for workers in of_each_p]
+    return build_table(outcomes, measures, [*findings, _quality(outcomes, largest) if largest else None])
 
 
-def _reached(outcomes: Outcomes, largest: PointOutcomes) -> str | None:
-    """The efficiency of the largest ensemble; of the only one it would be 1."""
-    members = [int(each.at["members"]) for each in outcomes.where(workers=largest.at["workers"]) if each.results()]
-    found = efficiency(outcomes, "flops").of(largest)
-    if max(members) == min(members) or not isinstance(found, Summary):
+def _reached(outcomes: Outcomes, workers: Setting) -> str | None:
+    """The efficiency of the largest ensemble of this P; of the only one it would be 1."""
+    measured = [each for each in outcomes.where(workers=workers) if each.results()]
+    largest = max(measured, key=_scale)
+    found = efficiency(outcomes, "flops", "members").of(largest)
+    if _scale(min(measured, key=_scale)) == _scale(largest) or not isinstance(found, Summary):
         return None
-    return f"{counted(max(members), 'member')} reach {found.value:.3f} of ideal scaling in FLOPS"
+    base = other_base(outcomes, largest, "flops", "members")
+    start = f" from {counted(base, 'member')}" if base else ""
+    return f"{_named(outcomes, largest)} reach {found.value:.3f} of ideal scaling in FLOPS{start}"
 
 
-def _quality(point: PointOutcomes) -> str | None:
+def _named(outcomes: Outcomes, point: PointOutcomes) -> str:
+    """`8 members`, and of how many workers if that differs between points."""
+    members = counted(int(point.at["members"]), "member")
+    several = len({each.at["workers"] for each in outcomes.points}) > 1
+    return f"{members} of {counted(int(point.at['workers']), 'worker')}" if several else members
+
+
+def _quality(outcomes: Outcomes, point: PointOutcomes) -> str | None:
     """What the penalty coefficient means: figures of AI500 print it instead of the quality."""
     found, vflops = penalty(point), point.results()[0].metrics.get("vflops")
     if not (found and found.value and vflops and vflops.exponent and vflops.detail):
         return None
     target = vflops.detail["target_quality"]
     quality = implied_quality(found.value, target, vflops.exponent)
-    members = counted(int(point.at["members"]), "member")
     return (
-        f"{members}: penalty coefficient {found.value:.2f} (n = {vflops.exponent:g}), "
+        f"{_named(outcomes, point)}: penalty coefficient {found.value:.2f} (n = {vflops.exponent:g}), "
         f"which by Eq. 8 is a quality of {quality:.3f}; target {target:g}"
     )
 
@@ -132,7 +131,10 @@ def _scale(point: PointOutcomes) -> float:
 
 def _figures(table: Table) -> list[Figure]:
     plots = [_plot(table, name, title) for name, title in (("flops", "FLOPS"), ("vflops", "VFLOPS (Eq. 8)"))]
-    text = "FLOPS (Eq. 6) and VFLOPS against system scale. Dashed: the smallest scale times the number of workers"
+    text = (
+        "FLOPS (Eq. 6) and VFLOPS against system scale. Dashed: the smallest ensemble of each P, times the number of "
+        "members over its own"
+    )
     apc = Plot(
         "APC per iteration (Eq. 3–4)",
         "system scale (workers)",
@@ -157,10 +159,11 @@ def _figures(table: Table) -> list[Figure]:
 
 def _plot(table: Table, name: str, title: str) -> Plot:
     drawn = curves(table, "system_scale", name, "workers")
-    ideal = []
-    for each in drawn[:1]:
-        ideal.append(Reference("ideal", each.y[0] * each.x / each.x[0], each.x))
-    return Plot(title, "system scale (workers)", "FLOP/s", drawn, tuple(ideal), x_scale="log2", y_range=(0, None))
+    ideal = tuple(
+        Reference("ideal" if len(drawn) == 1 else f"ideal, {each.label}", each.y[0] * each.x / each.x[0], each.x)
+        for each in drawn
+    )
+    return Plot(title, "system scale (workers)", "FLOP/s", drawn, ideal, x_scale="log2", y_range=(0, None))
 
 
 SCALING = Study(

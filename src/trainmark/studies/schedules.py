@@ -26,7 +26,8 @@ from trainmark.spec.table import Cell, Column, Table
 from trainmark.studies.axes import fixed
 from trainmark.studies.outcomes import Outcomes, Point, PointOutcomes
 from trainmark.studies.study import Axis, Request, Study
-from trainmark.studies.tables import Measure, best_row, build_table, figure, metric, number
+from trainmark.studies.tables import Measure, build_table, figure, metric
+from trainmark.studies.verdict import verdict
 from trainmark.workloads.learning_rate import Progress, learning_rate
 
 QUALITY = "quality_member_mean"
@@ -119,9 +120,13 @@ def _analyse(outcomes: Outcomes) -> Table:
         for name, label, of in COLUMNS
     ]
     table = build_table(outcomes, measures, facts=facts)
-    best = best_row(table, QUALITY)
-    found = f"best quality: {number(best, QUALITY):.4g} with {best['schedule']}" if best else None
+    found = verdict(outcomes.points, QUALITY, _named, "best in quality")
     return table.model_copy(update={"findings": tuple(each for each in (recipe, found) if each)})
+
+
+def _named(point: PointOutcomes) -> str:
+    quality = point.summary(QUALITY)
+    return f"{point.at['schedule']} ({quality.value:.4g})" if quality else str(point.at["schedule"])
 
 
 def _computed(rates: Mapping[str, Series], caption: str, recipe: str, facts: dict[str, Any]) -> Table:

@@ -98,10 +98,13 @@ def _pop_measures(outcomes: Outcomes) -> list[Measure]:
 def _row(outcomes: Outcomes, point: PointOutcomes, measures: Sequence[Measure]) -> dict[str, Cell]:
     row: dict[str, Cell] = dict(point.at)
     found: dict[str, Summary | None] = {}
+    rounds: list[tuple[Measure, int]] = []
     for measure in measures:
         summary = measure.of(point)
         if isinstance(summary, int | float):
             summary = Summary(float(summary), float(summary), float(summary))
+        elif summary is not None:
+            rounds.append((measure, summary.n))
         found[measure.name] = summary
         value, low, high = (summary.value, summary.low, summary.high) if summary else (None, None, None)
         row |= {measure.name: value, f"{measure.name}_low": low, f"{measure.name}_high": high}
@@ -110,6 +113,7 @@ def _row(outcomes: Outcomes, point: PointOutcomes, measures: Sequence[Measure]) 
     empty = [measure for measure in measures if found[measure.name] is None]
     notes = _notes(outcomes, point, measures)
     notes += [f"{labels}: {reason}" for reason, labels in _reasons(point, empty) if reason not in "; ".join(notes)]
+    notes += _fewer_rounds(point, rounds)
     if _is_above(spread, outcomes.max_spread):
         notes.append(f"spread {spread:.0%} is above {outcomes.max_spread:.0%}")
     return row | {"n": len(point.results()), "spread": spread, "note": point.gap or "; ".join(notes)}
@@ -152,6 +156,16 @@ def _reasons(point: PointOutcomes, empty: Sequence[Measure]) -> list[tuple[str, 
         if reason := measure.reason(point):
             labels.setdefault(reason, []).append(measure.label)
     return [(reason, ", ".join(of_reason)) for reason, of_reason in labels.items()]
+
+
+def _fewer_rounds(point: PointOutcomes, rounds: Iterable[tuple[Measure, int]]) -> list[str]:
+    """Says which ratios and differences have fewer rounds than the row has runs: their base is missing in others."""
+    labels: dict[str, list[str]] = {}
+    for measure, n in rounds:
+        measured = sum(run.value(measure.source) is not None for run in point.runs) if measure.source else 0
+        if n < measured:
+            labels.setdefault(f"from {n} of {counted(measured, 'round')}", []).append(measure.label)
+    return [f"{', '.join(of_reason)}: {reason}" for reason, of_reason in labels.items()]
 
 
 def _is_above(spread: Cell, limit: float | None) -> TypeGuard[float]:
@@ -256,6 +270,5 @@ def _is_empty(plot: Plot | HeatMap) -> bool:
 
 def _where(table: Table, row: Mapping[str, Cell]) -> str:
     """The coordinates of a row: `threads=2 batch=64`."""
-    names = [column.name for column in table.columns]
-    axes = names[: next((i for i, name in enumerate(names) if f"{name}_low" in names), len(names))]
+    axes = [column.name for column in table.axes()]
     return " ".join(f"{name}={row.get(name)}" for name in axes if row.get(name) is not None)

@@ -1,12 +1,15 @@
 """`threads` (TF-HPC Fig. 11–16): throughput of one worker over threads, inter-op threads and batch."""
 
 from trainmark.report.drawing import Figure, Plot, Reference
+from trainmark.spec.config import Setting
 from trainmark.spec.table import Table
 from trainmark.spec.units import counted
 from trainmark.studies.axes import fixed, powers_of_two
-from trainmark.studies.outcomes import Outcomes, Point, PointOutcomes, Summary
+from trainmark.studies.efficiency import efficiency
+from trainmark.studies.outcomes import Outcomes, Point, PointOutcomes
 from trainmark.studies.study import Axis, Request, Study
-from trainmark.studies.tables import Measure, best_row, build_table, curves, figure, metric, number
+from trainmark.studies.tables import build_table, curves, figure, metric
+from trainmark.studies.verdict import verdict
 
 SPEED = "throughput_samples_per_s"
 
@@ -38,25 +41,23 @@ def _threads(request: Request) -> list[int]:
     return powers_of_two(min(slots) if request.site.has_accelerators else request.cores_per_node)
 
 
-def thread_efficiency(outcomes: Outcomes) -> Measure:
-    """e = p_t / (t · p_1), within rounds."""
-
-    def of(point: PointOutcomes) -> Summary | None:
-        base = outcomes.first(threads=1, interop=point.at["interop"], batch=point.at["batch"])
-        found = point.ratio(base, SPEED) if base else None
-        return found.scaled(1 / int(point.at["threads"])) if found else None
-
-    return Measure("efficiency", "", "efficiency e", of, source=SPEED)
-
-
 def _analyse(outcomes: Outcomes) -> Table:
-    table = build_table(outcomes, [metric(SPEED), metric("step_time_s"), thread_efficiency(outcomes)])
-    findings = [
-        f"best batch with {counted(int(str(threads)), 'thread')}: {best['batch']} ({number(best, SPEED):.4g} samples/s)"
-        for threads in table.values("threads")
-        if (best := best_row(table, SPEED, threads=threads))
-    ]
-    return table.model_copy(update={"findings": tuple(findings)})
+    measures = [metric(SPEED), metric("step_time_s"), efficiency(outcomes, SPEED, "threads", "efficiency e")]
+    of_threads = dict.fromkeys(point.at["threads"] for point in outcomes.points)
+    return build_table(outcomes, measures, [_best_batch(outcomes, threads) for threads in of_threads])
+
+
+def _best_batch(outcomes: Outcomes, threads: Setting) -> str | None:
+    """The best batch with so many threads; of several numbers of inter-op threads, with which."""
+    several = len({point.at["interop"] for point in outcomes.points}) > 1
+
+    def name(point: PointOutcomes) -> str:
+        interop = f" with {counted(int(point.at['interop']), 'inter-op thread')}" if several else ""
+        speed = point.summary(SPEED)
+        return f"{point.at['batch']}{interop}" + (f" ({speed.value:.4g} samples/s)" if speed else "")
+
+    what = f"best batch with {counted(int(threads), 'thread')}"
+    return verdict(outcomes.where(threads=threads), SPEED, name, what, f"the {what}")
 
 
 def _figures(table: Table) -> list[Figure]:

@@ -10,6 +10,7 @@ from trainmark.studies.outcomes import Outcome, Outcomes, Point, PointOutcomes, 
 from trainmark.studies.scaling import most_members, slot_cores
 from trainmark.studies.study import Axis, Request, Study
 from trainmark.studies.tables import Measure, build_table, curves, figure, metric
+from trainmark.studies.verdict import between, verdict
 
 SPEED, PER_MEMBER = "throughput_samples_per_s", "samples_per_s_per_member"
 
@@ -86,44 +87,20 @@ def _findings(outcomes: Outcomes, scale: Setting) -> list[str | None]:
     fewest, most = ends
     points = most.difference(fewest, "quality_ensemble")
     return [
-        _best_for_vflops(outcomes, scale),
+        verdict(outcomes.where(system_scale=scale), "vflops", _name, "best for VFLOPS"),
         points and f"quality of {_name(most)} against {_name(fewest)}: {_signed(points.scaled(100))} points",
         _speed_of_fewest(fewest, most),
     ]
 
 
-def _best_for_vflops(outcomes: Outcomes, scale: Setting) -> str | None:
-    """Says which M has the highest VFLOPS, and by how much; within the noise it cannot tell."""
-    found = [
-        (summary.value, point) for point in outcomes.where(system_scale=scale) if (summary := point.summary("vflops"))
-    ]
-    if len(found) < 2:
-        return None
-    (_, best), (_, second) = sorted(found, key=lambda pair: -pair[0])[:2]
-    times = best.ratio(second, "vflops")
-    if times is None:
-        return None
-    if times.low <= 1:
-        return (
-            f"cannot tell which is best for VFLOPS: {_name(best)} has {_between(times)} times that of {_name(second)}"
-        )
-    found_best = f"best for VFLOPS: {_name(best)}, {_between(times)} times that of {_name(second)}"
-    return f"{found_best} in a single run" if times.n == 1 else found_best
-
-
 def _speed_of_fewest(fewest: PointOutcomes, most: PointOutcomes) -> str | None:
     times = fewest.ratio(most, speed_of_one_member)
-    return times and f"a base model trains {_between(times)} times as fast at {_name(fewest)} as at {_name(most)}"
+    return times and f"a base model trains {between(times)} times as fast at {_name(fewest)} as at {_name(most)}"
 
 
 def _name(point: PointOutcomes) -> str:
     scale, members = int(point.at["system_scale"]), int(point.at["members"])
     return f"M = {members} × P = {scale // members}"
-
-
-def _between(found: Summary) -> str:
-    """`1.12 (1.08 to 1.15)`; one run has no interval."""
-    return f"{found.value:.3g}" + (f" ({found.low:.3g} to {found.high:.3g})" if found.n > 1 else "")
 
 
 def _signed(found: Summary) -> str:

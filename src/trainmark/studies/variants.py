@@ -1,12 +1,10 @@
 """`variants` (CPU-TORCH Fig. 2–3): layouts, compilers, allocators and builds, in training and in inference."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from trainmark.plan.make import default_allocator
-from trainmark.report.bars import Bars
-from trainmark.report.drawing import Figure, Plot, Reference
 from trainmark.spec.config import Setting
 from trainmark.spec.errors import ConfigError
 from trainmark.spec.registries import WORKLOADS
@@ -14,7 +12,17 @@ from trainmark.spec.table import Cell, Table
 from trainmark.studies.axes import fixed
 from trainmark.studies.outcomes import Outcomes, Point, PointOutcomes, Summary
 from trainmark.studies.study import Axis, Overrides, Request, Study
-from trainmark.studies.tables import Measure, bars_of, best_row, build_table, figure, metric, number
+from trainmark.studies.tables import Measure, build_table, metric, number
+from trainmark.studies.variants_figures import (
+    INFERENCE,
+    TRAINING,
+    Phase,
+    bar_name,
+    cases_of,
+    short_names,
+    variant_figures,
+)
+from trainmark.studies.verdict import verdict
 
 MODELS = ("resnet34", "resnext50-32x4d", "wide-resnet101-2")  # of the document
 DATASETS = ("pacs", "cifar10")
@@ -23,27 +31,6 @@ THIS_BUILD = "this Python"
 BASES = ("variant", "allocator", "python")  # axes whose values are compared with one of them
 BUILD = ("torch_compiler", "torch_cxx_flags", "torch_blas", "torch_lapack", "torch_onednn", "torch_openmp", "torch_isa")
 VERSIONS = ("python", "python_executable", "torch", "torch_git")
-
-
-class Phase(NamedTuple):
-    """Training or inference: the metric of its speed, and the columns of its improvements."""
-
-    name: str
-    speed: str
-
-    @property
-    def over_variant(self) -> str:
-        """The column of the improvement over eager."""
-        return f"{self.name}_over_eager"
-
-    @property
-    def over_build(self) -> str:
-        """The column of the improvement over the first build."""
-        return f"{self.name}_over_build"
-
-
-TRAINING = Phase("training", "throughput_samples_per_s")
-INFERENCE = Phase("inference", "inference_samples_per_s")
 
 
 def _torch(compiler: str, memory_format: str, **more: Setting) -> Overrides:
@@ -178,7 +165,7 @@ def _analyse(outcomes: Outcomes) -> Table:
         ]
     table = build_table(outcomes, measures)
     builds = dict(_builds(outcomes))
-    findings = [*_fastest(table, eager), *(_describe(name, build) for name, build in builds.items())]
+    findings = [*_fastest(outcomes, table, eager), *(_describe(name, build) for name, build in builds.items())]
     return table.model_copy(update={"findings": tuple(findings), "facts": {**eager, "builds": builds}})
 
 
@@ -197,69 +184,25 @@ def _describe(name: str, build: dict[str, str]) -> str:
     return f"{name}: {'; '.join(parts) or 'no run has a Result'}"
 
 
-def _fastest(table: Table, eager: dict[str, Setting]) -> Iterator[str]:
-    """`resnet34 on pacs: training is fastest with onednn (+35 % over eager), inference is fastest with eager`."""
-    names = short_names(table.values("python"))
-    for case in _cases(table):
-        found = []
+def _fastest(outcomes: Outcomes, table: Table, eager: dict[str, Setting]) -> Iterator[str]:
+    """`resnet34 on pacs: fastest in training: onednn (+35 % over eager), 1.2 (1.1 to 1.3) times that of inductor`."""
+    builds = short_names(table.values("python"))
+    for case in cases_of(table):
+        where = f"{case['model']} on {case['dataset']}"
+        where += f" with {builds[case['python']]}" if "python" in case else ""
         for phase in (TRAINING, INFERENCE):
-            if (best := best_row(table, phase.over_variant, **case)) is not None:
-                gain = 100 * (number(best, phase.over_variant) or 0.0)
-                is_base = all(best[name] == value for name, value in eager.items())
-                more = "" if is_base else f" ({gain:+.0f} % over {eager['variant']})"
-                found.append(f"{phase.name} is fastest with {_bar_name(best, eager)}{more}")
-        build = f" with {names[case['python']]}" if "python" in case else ""
-        if found:
-            yield f"{case['model']} on {case['dataset']}{build}: {', '.join(found)}"
+
+            def name(point: PointOutcomes, phase: Phase = phase) -> str:
+                return _with_gain(table.where(**point.at)[0], phase, eager)
+
+            if found := verdict(outcomes.where(**case), phase.speed, name, f"fastest in {phase.name}"):
+                yield f"{where}: {found}"
 
 
-def _cases(table: Table) -> list[dict[str, Cell]]:
-    """Returns what is compared with eager separately: dataset, model and, where given, Python."""
-    names = [name for name in ("dataset", "model", "python") if table.has(name)]
-    return [dict(each) for each in dict.fromkeys(tuple((name, row[name]) for name in names) for row in table.rows)]
-
-
-def _bar_name(row: dict[str, Cell], eager: dict[str, Any]) -> str:
-    """The variant; the allocator, where it is another."""
-    return str(row["variant"] if row["allocator"] == eager["allocator"] else row["allocator"])
-
-
-def short_names(pythons: Iterable[Cell]) -> dict[Cell, str]:
-    """Returns as much of the end of each path as tells all apart: `gcc12` of `/opt/envs/gcc12/bin/python`."""
-    parts = {python: re.sub(r"/bin/python[\d.]*$", "", str(python)).rstrip("/").split("/") for python in pythons}
-    for length in range(1, max(map(len, parts.values()), default=0) + 1):
-        names = {python: "/".join(of_python[-length:]) for python, of_python in parts.items()}
-        if len(set(names.values())) == len(names):
-            return names
-    return {python: str(python) for python in parts}  # several interpreters of one folder
-
-
-def _figures(table: Table) -> list[Figure]:
-    found = []
-    for dataset in table.values("dataset"):
-        cases = [case for case in _cases(table) if case["dataset"] == dataset]
-        text = f"Improvement over {table.facts['variant']}: speed over its speed − 1; dataset {dataset}"
-        base = str(table.facts["variant"])
-        rows = [[_plot(table, phase, phase.over_variant, base, cases)] for phase in (TRAINING, INFERENCE)]
-        found.append(figure(table, f"variants-{dataset}", "Variants", text, *rows, height=2.4))
-        if table.has(TRAINING.over_build) or table.has(INFERENCE.over_build):
-            base = short_names(table.values("python"))[next(iter(table.facts["builds"]))]
-            text = f"Improvement of each build over {base}, variant by variant; dataset {dataset}"
-            rows = [[_plot(table, phase, phase.over_build, base, cases)] for phase in (TRAINING, INFERENCE)]
-            found.append(figure(table, f"builds-{dataset}", "Builds", text, *rows, height=2.4))
-    return found
-
-
-def _plot(table: Table, phase: Phase, column: str, base: str, cases: Sequence[dict[str, Cell]]) -> Plot:
-    drawn = tuple(_bars(table, column, case) for case in cases)
-    return Plot(phase.name, "", "improvement (%)", references=(Reference(base, 0.0),), bars=drawn)
-
-
-def _bars(table: Table, column: str, case: dict[str, Cell]) -> Bars:
-    rows = table.where(**case)
-    names = [_bar_name(row, table.facts) for row in rows]
-    build = [short_names(table.values("python"))[case["python"]]] if "python" in case else []
-    return bars_of(" with ".join([str(case["model"]), *build]), names, rows, column, factor=100)
+def _with_gain(row: Mapping[str, Cell], phase: Phase, eager: dict[str, Setting]) -> str:
+    gain, is_base = number(row, phase.over_variant), all(row[name] == value for name, value in eager.items())
+    more = "" if is_base or gain is None else f" ({100 * gain:+.0f} % over {eager['variant']})"
+    return f"{bar_name(row, eager)}{more}"
 
 
 VARIANTS = Study(
@@ -283,7 +226,7 @@ VARIANTS = Study(
     ),
     points=_points,
     analyse=_analyse,
-    figures=_figures,
+    figures=variant_figures,
     settings={
         "": {"measure.ceiling": False, "measure.inference": True, "evaluate.out_of_bag": False, "dataset": "synthetic"},
         "tiny": {"data.num_train": 640, "train.epochs": 3, "measure.inference_seconds": 0.5},

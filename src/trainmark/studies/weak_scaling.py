@@ -5,8 +5,9 @@ from trainmark.spec.config import Setting
 from trainmark.spec.table import Cell, Table
 from trainmark.spec.units import counted
 from trainmark.studies.axes import powers_of_two
+from trainmark.studies.efficiency import efficiency
 from trainmark.studies.outcomes import Outcomes, Point
-from trainmark.studies.scaling import efficiency, slot_cores
+from trainmark.studies.scaling import slot_cores
 from trainmark.studies.study import Axis, Request, Study
 from trainmark.studies.tables import build_table, curves, figure, metric, number
 
@@ -47,7 +48,7 @@ def _point(request: Request, model: str, ranks: int, most: int) -> Point:
 
 
 def _analyse(outcomes: Outcomes) -> Table:
-    measures = [metric(SPEED), efficiency(outcomes, SPEED, "ranks", "model"), metric("step_time_s")]
+    measures = [metric(SPEED), efficiency(outcomes, SPEED, "ranks"), metric("step_time_s")]
     table = build_table(outcomes, measures)
     findings = [_finding(table, model) for model in table.values("model")]
     return table.model_copy(update={"findings": tuple(finding for finding in findings if finding)})
