@@ -68,12 +68,13 @@ def test_every_draw_of_the_bootstrap_is_trained_once_per_epoch(
     assert result["metrics"]["quality_out_of_bag"]["value"] is None  # every sample was drawn
 
 
-@pytest.mark.parametrize("mode", ["data", "sharded"])
+@pytest.mark.parametrize(("mode", "batching"), [("data", "nearest"), ("sharded", "singles")])
 def test_two_workers_share_the_steps_of_one_and_lose_none(
-    mode: str, warm_trainmark: Command, tmp_path: Path, pictures: Path
+    mode: str, batching: str, warm_trainmark: Command, tmp_path: Path, pictures: Path
 ) -> None:
-    alone = trained(warm_trainmark, pictures, "train.batching=nearest", "train.batch_size=16")
-    both = trained(warm_trainmark, pictures, "train.batching=nearest", "ensemble.workers=2", f"train.parallel={mode}")
+    alone = trained(warm_trainmark, pictures, f"train.batching={batching}", "train.batch_size=16")
+    together = ("ensemble.workers=2", f"train.parallel={mode}")
+    both = trained(warm_trainmark, pictures, f"train.batching={batching}", *together)
     steps = [steps_of(tmp_path / "runs" / result["run_id"]) for result in (alone, both)]
     assert steps[0]["samples"] == steps[1]["samples"]
     assert steps[0]["informative_px"] == steps[1]["informative_px"]

@@ -154,12 +154,13 @@ def grouped(config: RunConfig, shapes: Shapes, member: int, epoch: int) -> list[
 def _share(step: Step, replica: int) -> tuple[list[Indices], list[float]]:
     """A replica's passes, and weights of their mean losses such that the mean over replicas is that of all samples.
 
-    A replica without samples takes one of another's with weight 0: it must take part in the exchange.
+    A replica with fewer passes than another trains one image with weight 0 in each that it lacks: every pass may
+    exchange something, such as sharded weights, in which all replicas must take part.
     """
-    samples = sum(len(each) for passes in step for each in passes)
-    if not step[replica]:
-        return [step[0][0][:1]], [0.0]
-    return step[replica], [len(step) * len(each) / samples for each in step[replica]]
+    own, samples = step[replica], sum(len(each) for passes in step for each in passes)
+    lacking = max(map(len, step)) - len(own)
+    idle = next(each for passes in step for each in passes)[:1]
+    return [*own, *[idle] * lacking], [*(len(step) * len(each) / samples for each in own), *[0.0] * lacking]
 
 
 def _loads(steps: list[Step], shapes: Shapes) -> StepLoads:

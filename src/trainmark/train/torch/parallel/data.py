@@ -27,10 +27,10 @@ def one_pass(model: nn.Module, parts: Parts, samples: Pass) -> Tensor:
 
 
 def mean_loss(losses: Sequence[Tensor], passes: Sequence[Pass]) -> Tensor:
-    """The mean loss of a worker's samples from that of each pass."""
-    if len(losses) == 1:
-        return losses[0]
+    """The mean loss of a worker's samples from that of each pass; of a worker that only takes part, that of a pass."""
     total = sum(each.weight for each in passes)
+    if len(losses) == 1 or total == 0:
+        return losses[0]
     return torch.stack([loss * (each.weight / total) for loss, each in zip(losses, passes, strict=True)]).sum()
 
 
