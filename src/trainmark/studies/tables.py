@@ -9,7 +9,6 @@ from trainmark.report.bars import Bars, HeatMap
 from trainmark.report.drawing import Curve, Figure, Plot
 from trainmark.spec.metrics import metric_rows
 from trainmark.spec.table import Cell, Column, Table
-from trainmark.spec.units import counted
 from trainmark.studies.outcomes import Outcomes, PointOutcomes, Summary
 
 POP = ("load_balance", "communication_efficiency", "parallel_efficiency")
@@ -139,7 +138,7 @@ def _fewer_rounds(point: PointOutcomes, rounds: Iterable[tuple[Measure, int]]) -
     for measure, n in rounds:
         measured = sum(run.value(measure.source) is not None for run in point.runs) if measure.source else 0
         if n < measured:
-            labels.setdefault(f"from {n} of {counted(measured, 'round')}", []).append(measure.label)
+            labels.setdefault(f"from {n} of {measured} rounds", []).append(measure.label)
     return [f"{', '.join(of_reason)}: {reason}" for reason, of_reason in labels.items()]
 
 
