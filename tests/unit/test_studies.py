@@ -264,9 +264,9 @@ def test_files_of_a_table_hold_every_value_and_an_empty_field_per_gap() -> None:
     assert Table.model_validate_json(table().as_json()) == table()
 
 
-def test_people_see_units_headings_and_dashes_for_gaps() -> None:
+def test_people_see_units_headings_intervals_and_dashes_for_gaps() -> None:
     shown = dict(zip(table().headings(), zip(*table().lines(), strict=True), strict=True))
-    assert shown["throughput"] == ("100 samples/s", "180 samples/s", "–", "–")
+    assert shown["throughput"] == ("100 (98 – 102) samples/s", "180 (150 – 250) samples/s", "–", "–")
     assert "throughput_samples_per_s_low" not in shown
 
 

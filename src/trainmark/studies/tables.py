@@ -164,7 +164,7 @@ def _fewer_rounds(point: PointOutcomes, rounds: Iterable[tuple[Measure, int]]) -
     for measure, n in rounds:
         measured = sum(run.value(measure.source) is not None for run in point.runs) if measure.source else 0
         if n < measured:
-            labels.setdefault(f"from {n} of {counted(measured, 'round')}", []).append(measure.label)
+            labels.setdefault(f"from {n} of {measured} rounds", []).append(measure.label)
     return [f"{', '.join(of_reason)}: {reason}" for reason, of_reason in labels.items()]
 
 
