@@ -172,7 +172,7 @@ def assemble(case: Case, workers: WorkerGroup, replicas: WorkerGroup) -> Parts:
 
 def passes_of(case: Case, inputs: Tensor, targets: Tensor) -> list[Pass]:
     parts = zip(inputs.chunk(case.accumulation), targets.chunk(case.accumulation), strict=True)
-    return [Pass(*samples, weight=1 / case.accumulation) for samples in parts]
+    return [Pass(*samples, divisor=case.accumulation) for samples in parts]
 
 
 class Run:

@@ -104,6 +104,13 @@ def test_another_file_of_another_size_is_read_anew(folder: Path, tmp_path: Path)
     assert shapes_of(opened(folder, cache))[0] == [200, 300]
 
 
+def test_limits_hold_for_shapes_from_the_cache(folder: Path, tmp_path: Path) -> None:
+    opened(folder, tmp_path / "cache").prepare()
+    settings = ImagenetSettings(path=str(folder), resize="none", shape_cache=str(tmp_path / "cache"), smallest_side=35)
+    with pytest.raises(DataError, match=r"2\.png .*too small: 33 × 90"):
+        Imagenet(settings).load("train")
+
+
 def test_a_cache_that_cannot_be_written_is_no_error(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no folder")
     opened(folder, tmp_path / "file").prepare()

@@ -182,17 +182,15 @@ def _stacked(
     largest = first.shape[1:] if split.shapes is None else tuple(split.shapes[wanted.indices].max(axis=0).tolist())
     shape = (len(wanted.indices), first.shape[0], *largest)
     stacked = np.empty(shape, first.dtype) if buffer is None else buffer.array(shape, first.dtype)
-    _place(first, stacked[0])
+    put = np.copyto if split.shapes is None else _place
+    put(stacked[0], first)
     for place, sample in enumerate(numbers, 1):
-        _place(split.read(*_of_sample(sample, augmentation)), stacked[place])
+        put(stacked[place], split.read(*_of_sample(sample, augmentation)))
     return stacked
 
 
-def _place(sample: NDArray[Any], padded: NDArray[Any]) -> None:
+def _place(padded: NDArray[Any], sample: NDArray[Any]) -> None:
     """Copies a sample into the top left corner, and zeros into the rest."""
-    if sample.shape == padded.shape:
-        padded[...] = sample
-        return
     height, width = sample.shape[1:]
     padded[:, :height, :width] = sample
     padded[:, height:] = 0

@@ -20,6 +20,7 @@ COLUMNS = (
 )
 NEEDED = ("Image file", "Medium", "Subset", "Width", "Height")
 SUBSETS = ("train", "val", "test")
+MAX_DIGITS = 9  # of a class number
 
 
 class Artwork(NamedTuple):
@@ -55,7 +56,7 @@ def read_classes(root: Path) -> tuple[dict[str, int], list[Problem]]:
     """The number of each medium by name, from lines such as `17,Oil on canvas`; and what is wrong with the lines."""
     path, classes, problems = root / LABELS, dict[str, int](), list[Problem]()
     for line, row in _rows(path, problems):
-        if len(row) != 2 or not row[0].isdecimal() or not row[1] or row[1] in classes:
+        if len(row) != 2 or not row[0].isdecimal() or len(row[0]) > MAX_DIGITS or not row[1] or row[1] in classes:
             problems.append(Problem(str(path), line, f"line {line + 1} is not 'number,medium', each once: {row!r}"))
         else:
             classes[row[1]] = int(row[0])
@@ -88,7 +89,8 @@ def read_catalogue(root: Path, classes: Mapping[str, int], skipped: frozenset[by
             names.add(artwork.name)
             artworks.append(artwork)
         else:
-            problems.append(Problem(str(path), line, f"line {line + 1} {artwork}", name))
+            # Of a second line, the catalogue is at fault: the image itself may be used.
+            problems.append(Problem(str(path), line, f"line {line + 1} {artwork}", None if name in names else name))
     return Catalogue(tuple(artworks), num_skipped, tuple(problems))
 
 

@@ -105,12 +105,7 @@ class Artworks:
 
     def load(self, split: SplitName) -> ResizedImages:
         """The images and labels of a split, in the order of the catalogue."""
-        images = self._usable(split)
-        seen = self._sizing.seen(images.stated)
-        for index, shapes in enumerate(zip(images.stated.tolist(), seen.tolist(), strict=True)):
-            if fault := self._limits.fault(*shapes):
-                raise DataError(f"{images.files.path(index)} (sample {index}) cannot be used: {fault}. {HOW_TO_SKIP}")
-        return images
+        return self._usable(split).within_limits()
 
     def make(self, folder: Path, progress: Callable[[int, int], None]) -> None:
         """Writes drawn pictures of many sizes and shapes, and their catalogue, in MAMe's layout."""

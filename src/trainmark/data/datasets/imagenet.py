@@ -94,7 +94,7 @@ class Imagenet:
         """The images and labels of a split; classes are numbered by the sorted folders of train/."""
         files = self._files(split)
         if self.variable_shape:
-            return ResizedImages(files, self._shapes(files), self._sizing, self._limits)
+            return ResizedImages(files, self._shapes(files), self._sizing, self._limits).within_limits()
         return StoredImages(files, self.settings.image_size, CENTRE_SHARE)
 
     def prepare(self) -> None:

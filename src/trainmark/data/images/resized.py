@@ -124,6 +124,13 @@ class ResizedImages:
         """A checksum of all names, sizes and labels, and of the bytes of some files."""
         return self.files.fingerprint()
 
+    def within_limits(self) -> "ResizedImages":
+        """These images; raises with the first that is too small or too large, whoever read their shapes."""
+        for index, shapes in enumerate(zip(self.stated.tolist(), self.sizing.seen(self.stated).tolist(), strict=True)):
+            if fault := self.limits.fault(*shapes):
+                raise self._unusable(index, fault)
+        return self
+
     def _unusable(self, index: int, reason: object) -> DataError:
         return DataError(f"{self.files.path(index)} (sample {index}) cannot be used: {reason}. {HOW_TO_SKIP}")
 

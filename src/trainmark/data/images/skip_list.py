@@ -23,7 +23,7 @@ def read_skip_list(path: str | None) -> frozenset[bytes]:
             f"{path}, the list of files to leave out, cannot be read: {reason_of(error)}. Check --set data.skip; "
             "`trainmark data check --skip-list FILE` writes such a list."
         ) from error
-    return frozenset(name for name in content.split(b"\n") if name)
+    return frozenset(name for line in content.split(b"\n") if (name := line.removesuffix(b"\r")))
 
 
 def write_skip_list(path: Path, names: Iterable[str]) -> int:

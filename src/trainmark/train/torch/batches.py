@@ -128,7 +128,7 @@ class StreamedBatches:
             step = []
             for (_, weight), (row, (images, targets)) in zip(planned, batches, strict=False):
                 sizes = torch.from_numpy(shapes[row])
-                step.append(Pass(zero_padding(images, sizes), targets, weight, sizes))
+                step.append(Pass(zero_padding(images, sizes), targets, weight, sizes=sizes))
             yield step
 
     def in_order(self, rows: Sequence[Indices]) -> Iterator[Tensor]:

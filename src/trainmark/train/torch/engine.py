@@ -193,7 +193,8 @@ class TorchEngine:
         share = shares[self._workers.rank]
         some = share if len(share) else np.zeros(1, np.int64)  # an empty share still needs the width of a prediction
         batches, task = cast(DatasetBatches, self._open(source)), self._state.task
-        groups = alike(source, some, self._context.config.evaluate.batch_size)
+        config = self._context.config
+        groups = alike(source, some, config.evaluate.batch_size, config.train.batch_size)
         in_order = torch.from_numpy(np.argsort(np.concatenate(groups))).to(self._device)
         model.eval()
         with torch.inference_mode(), self._state.arithmetic.forward():

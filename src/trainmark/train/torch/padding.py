@@ -86,7 +86,9 @@ class PaddingMask:
             with torch.no_grad():
                 layer.num_batches_tracked.add_(1)
                 layer.running_mean.lerp_(mean.to(layer.running_mean.dtype), layer.momentum)
-                layer.running_var.lerp_((variance * values / (values - 1)).to(layer.running_var), layer.momentum)
+                layer.running_var.lerp_(
+                    (variance * values / (values - 1).clamp(min=1)).to(layer.running_var), layer.momentum
+                )
         scale = layer.weight * torch.rsqrt(variance + layer.eps)
         return (centred * scale[:, None, None] + layer.bias[:, None, None]).to(features.dtype)
 

@@ -22,6 +22,7 @@ class Pass(NamedTuple):
     inputs: Tensor
     targets: Tensor
     weight: float = 1.0
+    divisor: int = 1  # of the loss, in place of a weight, where all passes are alike
     sizes: Tensor | None = None  # height and width of each image, of which the rest is padding; None: no padding
 
 

@@ -71,7 +71,7 @@ def step_of(state: TrainingState, accumulation: int, *, captured: bool) -> Step:
         if accumulation == 1:
             return of_passes([Pass(inputs, targets)])
         parts = zip(inputs.chunk(accumulation), targets.chunk(accumulation), strict=True)
-        return of_passes([Pass(*samples, weight=1 / accumulation) for samples in parts])
+        return of_passes([Pass(*samples, divisor=accumulation) for samples in parts])
 
     of_tensors: OfTensors = CapturedStep(eager, state.optimizer) if captured else eager
     return lambda batch: of_passes(batch) if isinstance(batch, list) else of_tensors(*batch)

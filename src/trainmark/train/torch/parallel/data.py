@@ -21,6 +21,7 @@ def one_pass(model: nn.Module, parts: Parts, samples: Pass) -> Tensor:
         with parts.arithmetic.forward():
             loss = parts.task.loss(model, samples.inputs, samples.targets)
         weighted = loss if samples.weight == 1 else loss * samples.weight
+        weighted = weighted if samples.divisor == 1 else weighted / samples.divisor
         scaled = weighted if scaler is None else scaler.scale(weighted)
         scaled.backward()  # type: ignore[no-untyped-call]
     return loss.detach()
@@ -31,6 +32,8 @@ def mean_loss(losses: Sequence[Tensor], passes: Sequence[Pass]) -> Tensor:
     total = sum(each.weight for each in passes)
     if len(losses) == 1 or total == 0:
         return losses[0]
+    if passes[0].divisor > 1:
+        return torch.stack([loss / each.divisor for loss, each in zip(losses, passes, strict=True)]).sum()
     return torch.stack([loss * (each.weight / total) for loss, each in zip(losses, passes, strict=True)]).sum()
 
 
