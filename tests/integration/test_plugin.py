@@ -38,7 +38,10 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def test_it_is_listed_beside_our_own(trainmark: Command, installed: str) -> None:
     done = trainmark("list", "workloads", "--json", PYTHONPATH=installed)
-    assert list(json.loads(done.stdout)) == ["extreme-weather", "image-classification", "stripes", "stripes-broken"]
+    assert list(json.loads(done.stdout)) == [
+        *("artworks", "extreme-weather", "image-classification"),
+        *("stripes", "stripes-broken"),
+    ]
     done = trainmark("list", "models", "--json", PYTHONPATH=installed)
     assert json.loads(done.stdout)["stripes-linear"] == "A linear model of 8 × 8 pictures."
 

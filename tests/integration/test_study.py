@@ -147,7 +147,7 @@ def test_a_killed_rank_costs_its_run_the_study_goes_on_and_resume_tries_it_again
 def test_a_point_of_two_members_that_lost_one_is_trained_afresh_so_that_they_train_side_by_side(
     warm_trainmark: Command, tmp_path: Path
 ) -> None:
-    steps = 100
+    steps = 300
     two = ["study", "hybrid", "--processes", "2", "--mode", "members", "--batch", "16", "--repeats", "1"]
     process = in_background(tmp_path, *two, *SHORT, "--set", f"train.steps={steps}")
     wait_until(lambda: any((tmp_path / "runs" / "studies").glob("*/study.json")))
@@ -163,7 +163,7 @@ def test_a_point_of_two_members_that_lost_one_is_trained_afresh_so_that_they_tra
     assert [row["n"] for row in rows_of(study)] == [1]
     result = json.loads((first / "result.json").read_text())
     speed = result["metrics"]["throughput_samples_per_s"]["detail"]
-    assert speed["members_at_a_time"] == pytest.approx(2, abs=0.4)  # 1 if trained one after the other
+    assert speed["members_at_a_time"] > 1.1  # 1 if trained one after the other; less than 2 on a busy machine
     assert [sum(pair) for pair in zip(speed["warmup_steps"], speed["steady_steps"], strict=True)] == [steps] * 2
     assert [(member["attempts"], member["restarted"]) for member in result["members"]] == [(1, False)] * 2
     # What was measured before is kept, and is no run of the list.
