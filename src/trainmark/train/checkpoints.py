@@ -54,15 +54,17 @@ class Checkpoints:
         self._context = context
         self._store = store
         self._request = request
+        self._every_steps = context.config.launch.checkpoint_steps
+        self._every_epochs = context.config.launch.checkpoint_epochs
 
     def are_due_after_step(self, step: int) -> bool:
         """Whether a checkpoint is due within an epoch, before this step."""
-        every = self._context.config.launch.checkpoint_steps
+        every = self._every_steps
         return (every > 0 and step % every == 0) or self._request.is_due(step)
 
     def are_due_after_epoch(self, position: Position) -> bool:
         """Whether a checkpoint is due between the epoch that ended at `position` and the next."""
-        every = self._context.config.launch.checkpoint_epochs
+        every = self._every_epochs
         return (every > 0 and position.epoch % every == 0) or self.are_due_after_step(position.step)
 
     def save(self, engine: Engine, position: Position) -> None:

@@ -74,9 +74,12 @@ def _train_steps(training: Training, position: Position, batches: Iterator[Batch
     """Trains the batches, or fewer if the end of training comes; returns the number of the step after them."""
     _, engine, _, checkpoints, end, recorder, _ = training
     done, waiting = position.step, time.perf_counter_ns()
-    for done, (batch, (rate, decay_factor)) in enumerate(zip(batches, rates, strict=True), position.step + 1):
+    for done, (rate, decay_factor) in enumerate(rates, position.step + 1):
+        batch = next(batches)
         ready = time.perf_counter_ns()
-        recorder.add(ready - waiting, engine.step(batch, rate, decay_factor), rate)
+        loss = engine.step(batch, rate, decay_factor)
+        del batch  # the next one may take its memory, which is still in the cache
+        recorder.add(ready - waiting, loss, rate)
         if end.has_come(done, recorder.trained_s):
             break
         if checkpoints.are_due_after_step(done) and done < position.step + len(rates):

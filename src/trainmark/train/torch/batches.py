@@ -58,8 +58,11 @@ class ResidentBatches:
         indices = torch.from_numpy(np.asarray(rows)).to(self.device)
         seen = None if views is None else torch.from_numpy(np.asarray(views)).to(self.device)
         for step, row in enumerate(indices):
-            samples = self._gather(row) if seen is None else self._gather_views(row, seen[step])
-            yield samples, self.labels.index_select(0, row)
+            # Not kept in a variable: a batch is freed as soon as its step ends.
+            yield (
+                self._gather(row) if seen is None else self._gather_views(row, seen[step]),
+                self.labels.index_select(0, row),
+            )
 
     def in_order(self, rows: Sequence[Indices]) -> Iterator[Tensor]:
         """Yields the samples of each row of sample indices."""

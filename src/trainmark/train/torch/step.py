@@ -45,7 +45,9 @@ def set_rate(optimizer: torch.optim.Optimizer, rate: float, correction: str) -> 
 def set_weight_decay(optimizer: torch.optim.Optimizer, factor: float) -> None:
     """Sets every group's weight decay to `factor` times its initial value."""
     for group in optimizer.param_groups:
-        group["weight_decay"] = factor * group.setdefault("initial_weight_decay", group["weight_decay"])
+        if group.get("weight_decay_factor") != factor:
+            group["weight_decay_factor"] = factor
+            group["weight_decay"] = factor * group.setdefault("initial_weight_decay", group["weight_decay"])
 
 
 def _momentum_buffers(optimizer: torch.optim.Optimizer, group: dict[str, Any]) -> list[Tensor]:
@@ -88,9 +90,11 @@ def eager_step(state: TrainingState) -> OfPasses:
         scaler.update()
 
     local_update = optimizer.step if scaler is None else scaled
+    weights = [weight for group in optimizer.param_groups for weight in group["params"]]
 
     def step(passes: Sequence[Pass]) -> Tensor:
-        optimizer.zero_grad(set_to_none=True)
+        for weight in weights:  # a tenth of the time of optimizer.zero_grad
+            weight.grad = None
         loss = forward_backward(passes)
         update(optimizer, local_update)
         return loss

@@ -81,9 +81,11 @@ class DataParallel:
         """The mean loss of this worker's samples; gradients are reduced in the last of the accumulated passes."""
         if not self._compiled.training:  # after inference
             self._compiled.train()
+        if len(passes) == 1:
+            return one_pass(self._wrapped, self._parts, passes[0])
         *earlier, last = passes
         # Only DistributedDataParallel reduces gradients in its backward pass.
-        with getattr(self._wrapped, "no_sync", nullcontext)() if earlier else nullcontext():
+        with getattr(self._wrapped, "no_sync", nullcontext)():
             losses = [one_pass(self._wrapped, self._parts, samples) for samples in earlier]
         return mean_loss([*losses, one_pass(self._wrapped, self._parts, last)], passes)
 
