@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from trainmark.data.images.decode import UnreadableImageError, check_end, explained
 from trainmark.data.images.decoders import Pixels, decode_image, fastest_library
-from trainmark.data.images.files import ImageFiles, reason_of
+from trainmark.data.images.files import ImageFiles, open_regular, reason_of
 from trainmark.data.images.headers import QUARTER_TURNS, Limits, open_image, orientation_of, seen_shape, upright
 from trainmark.data.images.stored import DEVIATION, MEAN
 from trainmark.data.images.views import DECODING_SHRINKS
@@ -103,7 +103,8 @@ class ResizedImages:
     def raw(self, index: int) -> bytes:
         """The content of an image's file."""
         try:
-            return self.files.path(index).read_bytes()
+            with open_regular(self.files.path(index)) as file:
+                return file.read()
         except OSError as error:
             raise self._unusable(index, reason_of(error)) from error
 
