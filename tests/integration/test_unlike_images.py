@@ -55,7 +55,8 @@ def steps_of(folder: Path, rank: int = 0) -> dict[str, list[Any]]:
 def test_every_draw_of_the_bootstrap_is_trained_once_per_epoch(
     batching: str, warm_trainmark: Command, tmp_path: Path, pictures: Path
 ) -> None:
-    result = trained(warm_trainmark, pictures, f"train.batching={batching}", "ensemble.bootstrap=none")
+    settings = ("evaluate.samples=7", "measure.inference=true", "measure.inference_seconds=0.05")
+    result = trained(warm_trainmark, pictures, f"train.batching={batching}", "ensemble.bootstrap=none", *settings)
     folder = tmp_path / "runs" / result["run_id"]
     steps = steps_of(folder)
     assert sum(steps["samples"]) == 2 * 90
@@ -64,7 +65,17 @@ def test_every_draw_of_the_bootstrap_is_trained_once_per_epoch(
     informative, total = sum(steps["informative_px"]), sum(steps["total_px"])
     assert result["metrics"]["padding_ratio"]["value"] == pytest.approx(total / informative)
     assert (total == informative) == (batching == "singles")
-    assert result["metrics"]["quality_ensemble"]["value"] is not None
+    assert result["metrics"]["quality_ensemble"]["n"] == 7
+    assert {event["samples"] for event in events_of(folder) if event["kind"] == "evaluation"} == {7}
+    assert any(
+        "quality is that of 7 of 24 held-out samples: evaluate.samples is 7" in line for line in result["warnings"]
+    )
+    in_batches = result["metrics"]["inference_samples_per_s"]
+    if batching == "singles":  # eight images at a time would need more memory than training did
+        assert in_batches["reason"].startswith("a batch of 8 images has ")
+    elif batching != "pixels":
+        assert in_batches["value"] > 0
+    assert result["metrics"]["inference_latency_p50_s"]["value"] > 0
     assert result["metrics"]["quality_out_of_bag"]["value"] is None  # every sample was drawn
 
 
@@ -88,6 +99,18 @@ def test_losses_are_the_same_for_any_number_of_readers(warm_trainmark: Command, 
         result = trained(warm_trainmark, pictures, "train.batching=nearest", f"launch.loader_workers={readers}")
         losses.append(losses_of(tmp_path / "runs" / result["run_id"]))
     assert losses[0] == losses[1] and len(losses[0]) >= 10
+
+
+def test_without_evaluation_there_is_no_quality_and_the_run_is_complete(
+    warm_trainmark: Command, tmp_path: Path, pictures: Path
+) -> None:
+    result = trained(warm_trainmark, pictures, "evaluate.samples=0")
+    reasons = {result["metrics"][name]["reason"] for name in ("quality_ensemble", "quality_out_of_bag", "vflops")}
+    assert reasons == {"not measured: evaluate.samples is 0"}
+    assert not result["damage"] and result["members"][0]["state"] == "finished"
+    folder = tmp_path / "runs" / result["run_id"]
+    assert not list(folder.rglob("predictions.npz"))
+    assert warm_trainmark("show", result["run_id"]).returncode == 0
 
 
 def test_masked_padding_trains_and_recomputation_and_accumulation_keep_its_losses(

@@ -120,7 +120,7 @@ RATIO = MetricRow(
 
 
 def _seconds(part: Literal["informative", "total"], measured: Measured) -> Figure | str:
-    """All time over all pixels of the steady steps: a mean or median of steps would weigh small and large ones alike."""
+    """All time over all pixels of the steady steps: a median of steps would weigh small and large ones alike."""
     found = pixels_of_members(measured)
     if isinstance(found, str):
         return found
