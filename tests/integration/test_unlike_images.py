@@ -51,6 +51,11 @@ def steps_of(folder: Path, rank: int = 0) -> dict[str, list[Any]]:
     return found
 
 
+def steps_of_attempt(folder: Path, attempt: int) -> list[int]:
+    """The pixels of each step of an attempt."""
+    return [px for event in events_of(folder, attempt=attempt) if event["kind"] == "steps" for px in event["total_px"]]
+
+
 @pytest.mark.parametrize("batching", ["random", "aspect", "size", "nearest", "pixels", "singles"])
 def test_every_draw_of_the_bootstrap_is_trained_once_per_epoch(
     batching: str, warm_trainmark: Command, tmp_path: Path, pictures: Path
@@ -138,23 +143,34 @@ def test_flops_are_counted_at_the_padded_shapes_and_samples_as_they_are(
     assert result["metrics"]["flops"]["value"] == pytest.approx(sum(steps["flop"]) / sum(seconds), rel=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("batching", "workers"),
+    [("random", 1), ("aspect", 1), ("size", 1), ("nearest", 2), ("pixels", 2), ("singles", 2)],
+)
 def test_a_worker_killed_within_an_epoch_resumes_to_the_same_losses(
-    warm_trainmark: Command, start_here: Start, pictures: Path
+    batching: str, workers: int, warm_trainmark: Command, start_here: Start, pictures: Path
 ) -> None:
     settings = (
-        *("artworks", *SETTINGS, "--workers", "2", "--set", f"data.path={pictures}", "--set", "train.batching=pixels"),
-        *("--set", "launch.checkpoint_steps=3", "--set", "train.epochs=6", "--set", "train.augmentation=none"),
+        *("artworks", *SETTINGS, "--workers", str(workers), "--set", f"data.path={pictures}"),
+        *("--set", f"train.batching={batching}", "--set", "evaluate.samples=0", "--set", "train.epochs=6"),
+        # All checkpoints are within an epoch.
+        *("--set", "launch.checkpoint_steps=4", "--set", "launch.checkpoint_epochs=0"),
     )
     run = start_here(*settings)
     run.wait_for("checkpoint")
-    os.kill(run.pid(0, rank=1), signal.SIGKILL)
+    os.kill(run.pid(0, rank=workers - 1), signal.SIGKILL)
     assert run.end()[0] == 1
-    assert json.loads(warm_trainmark("resume", str(run.folder), "--json").stdout)["members"][0]["restarted"]
-    (after,) = [event for event in events_of(run.folder, attempt=2) if event["kind"] == "resumed"]
     disturbed = run.folder
+    assert json.loads(warm_trainmark("resume", str(disturbed), "--json").stdout)["members"][0]["restarted"]
+    events = events_of(disturbed, attempt=2)
+    (after,) = [event for event in events if event["kind"] == "resumed"]
+    (ready,) = [event for event in events if event["kind"] == "data_ready"]
+    assert after["step"] % ready["steps_per_epoch"]
     assert start_here(*settings).end()[0] == 0
     undisturbed = next(path for path in run.runs.iterdir() if path != disturbed)
     assert losses_of(disturbed, attempt=2) == losses_of(undisturbed)[after["step"] :]
+    steps, whole = steps_of_attempt(disturbed, 2), steps_of(undisturbed)["total_px"]
+    assert steps == whole[after["step"] :]
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from trainmark.data.artworks.catalogue import read_catalogue
 from trainmark.data.datasets.artworks import Artworks, ArtworksSettings
 from trainmark.data.datasets.imagenet import Imagenet, ImagenetSettings
 from trainmark.data.images.draw import draw_picture, figure_of
@@ -151,6 +152,26 @@ def test_a_run_is_refused_with_the_first_bad_file_and_the_next_step(dataset: Any
     message = str(refused.value)
     assert "b-empty.jpg (sample 1) cannot be used: the file is empty." in message
     assert "`trainmark data check`" in message and "--set data.skip=FILE" in message and "\n" not in message
+
+
+def test_files_that_cannot_be_images_are_refused_before_a_run_starts(dataset: Any) -> None:
+    with pytest.raises(DataError, match=r"b-empty\.jpg \(sample 1\) cannot be used: the file is empty"):
+        dataset.prepare()
+        dataset.load("train")  # imagenet keeps shapes if it has a folder for them, and reads them here if not
+
+
+@pytest.mark.parametrize("name", ["missing.jpg", *SPECIAL])
+def test_artworks_are_checked_by_their_metadata_alone(name: str, tmp_path: Path) -> None:
+    whole = in_catalogue(tmp_path / "hostile")
+    listed = tmp_path / "others.txt"
+    names = [artwork.name for artwork in read_catalogue(tmp_path / "hostile", {"Bronze": 0}, frozenset()).artworks]
+    write_skip_list(listed, [each for each in names if not each.endswith(name) and "held-out" not in each])
+    if name == "missing.jpg":
+        with (tmp_path / "hostile" / "MAMe_dataset.csv").open("a") as catalogue:
+            catalogue.write("missing.jpg,Bronze,Museum,7,train,200.0,150.0,30000.0,1.3333\n")
+    why = BAD.get(name, "no such file or directory").removeprefix("cannot be decoded: ")
+    with pytest.raises(DataError, match=rf"{name} \(sample 0\) cannot be used: {why}"):
+        skipping(whole, listed).prepare()
 
 
 def test_exactly_the_listed_files_are_left_out(dataset: Any, tmp_path: Path) -> None:
