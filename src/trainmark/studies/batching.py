@@ -141,10 +141,7 @@ def _takes(taken: Summary) -> str:
 def _figures(table: Table) -> list[Figure]:
     target = table.facts.get("target")
     line = () if target is None else (Reference("target", target),)
-    curves = tuple(
-        Curve(str(each["batching"]), *(np.array(each[part]) for part in ("seconds", "quality", "low", "high")))
-        for each in table.facts.get("curves", [])
-    )
+    curves = tuple(map(_curve, table.facts.get("curves", [])))
     over_time = Plot("", "time in epochs (s)", "quality", curves, line, x_range=(0, None))
     change = Plot(
         f"quality − {RANDOM}, same seed",
@@ -160,6 +157,11 @@ def _figures(table: Table) -> list[Figure]:
         figure(table, "batching", "Batching and learning", text, [change, time]),
         figure(table, "batching-over-time", "Quality over training time", curve_text, [over_time]),
     ]
+
+
+def _curve(series: dict[str, Any]) -> Curve:
+    seconds, quality, low, high = (np.array(series[part], np.float64) for part in ("seconds", "quality", "low", "high"))
+    return Curve(str(series["batching"]), seconds, quality, low, high)
 
 
 def _bars(table: Table, column: str) -> Bars:
