@@ -51,11 +51,17 @@ def steps_of(folder: Path, rank: int = 0) -> dict[str, list[Any]]:
     return found
 
 
+def steps_of_attempt(folder: Path, attempt: int) -> list[int]:
+    """The pixels of each step of an attempt."""
+    return [px for event in events_of(folder, attempt=attempt) if event["kind"] == "steps" for px in event["total_px"]]
+
+
 @pytest.mark.parametrize("batching", ["random", "aspect", "size", "nearest", "pixels", "singles"])
 def test_every_draw_of_the_bootstrap_is_trained_once_per_epoch(
     batching: str, warm_trainmark: Command, tmp_path: Path, pictures: Path
 ) -> None:
-    result = trained(warm_trainmark, pictures, f"train.batching={batching}", "ensemble.bootstrap=none")
+    settings = ("evaluate.samples=7", "measure.inference=true", "measure.inference_seconds=0.05")
+    result = trained(warm_trainmark, pictures, f"train.batching={batching}", "ensemble.bootstrap=none", *settings)
     folder = tmp_path / "runs" / result["run_id"]
     steps = steps_of(folder)
     assert sum(steps["samples"]) == 2 * 90
@@ -64,7 +70,17 @@ def test_every_draw_of_the_bootstrap_is_trained_once_per_epoch(
     informative, total = sum(steps["informative_px"]), sum(steps["total_px"])
     assert result["metrics"]["padding_ratio"]["value"] == pytest.approx(total / informative)
     assert (total == informative) == (batching == "singles")
-    assert result["metrics"]["quality_ensemble"]["value"] is not None
+    assert result["metrics"]["quality_ensemble"]["n"] == 7
+    assert {event["samples"] for event in events_of(folder) if event["kind"] == "evaluation"} == {7}
+    assert any(
+        "quality is that of 7 of 24 held-out samples: evaluate.samples is 7" in line for line in result["warnings"]
+    )
+    in_batches = result["metrics"]["inference_samples_per_s"]
+    if batching == "singles":  # eight images at a time would need more memory than training did
+        assert in_batches["reason"].startswith("a batch of 8 images has ")
+    elif batching != "pixels":
+        assert in_batches["value"] > 0
+    assert result["metrics"]["inference_latency_p50_s"]["value"] > 0
     assert result["metrics"]["quality_out_of_bag"]["value"] is None  # every sample was drawn
 
 
@@ -88,6 +104,18 @@ def test_losses_are_the_same_for_any_number_of_readers(warm_trainmark: Command, 
         result = trained(warm_trainmark, pictures, "train.batching=nearest", f"launch.loader_workers={readers}")
         losses.append(losses_of(tmp_path / "runs" / result["run_id"]))
     assert losses[0] == losses[1] and len(losses[0]) >= 10
+
+
+def test_without_evaluation_there_is_no_quality_and_the_run_is_complete(
+    warm_trainmark: Command, tmp_path: Path, pictures: Path
+) -> None:
+    result = trained(warm_trainmark, pictures, "evaluate.samples=0")
+    reasons = {result["metrics"][name]["reason"] for name in ("quality_ensemble", "quality_out_of_bag", "vflops")}
+    assert reasons == {"not measured: evaluate.samples is 0"}
+    assert not result["damage"] and result["members"][0]["state"] == "finished"
+    folder = tmp_path / "runs" / result["run_id"]
+    assert not list(folder.rglob("predictions.npz"))
+    assert warm_trainmark("show", result["run_id"]).returncode == 0
 
 
 def test_masked_padding_trains_and_recomputation_and_accumulation_keep_its_losses(
@@ -115,23 +143,34 @@ def test_flops_are_counted_at_the_padded_shapes_and_samples_as_they_are(
     assert result["metrics"]["flops"]["value"] == pytest.approx(sum(steps["flop"]) / sum(seconds), rel=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("batching", "workers"),
+    [("random", 1), ("aspect", 1), ("size", 1), ("nearest", 2), ("pixels", 2), ("singles", 2)],
+)
 def test_a_worker_killed_within_an_epoch_resumes_to_the_same_losses(
-    warm_trainmark: Command, start_here: Start, pictures: Path
+    batching: str, workers: int, warm_trainmark: Command, start_here: Start, pictures: Path
 ) -> None:
     settings = (
-        *("artworks", *SETTINGS, "--workers", "2", "--set", f"data.path={pictures}", "--set", "train.batching=pixels"),
-        *("--set", "launch.checkpoint_steps=3", "--set", "train.epochs=6", "--set", "train.augmentation=none"),
+        *("artworks", *SETTINGS, "--workers", str(workers), "--set", f"data.path={pictures}"),
+        *("--set", f"train.batching={batching}", "--set", "evaluate.samples=0", "--set", "train.epochs=6"),
+        # All checkpoints are within an epoch.
+        *("--set", "launch.checkpoint_steps=4", "--set", "launch.checkpoint_epochs=0"),
     )
     run = start_here(*settings)
     run.wait_for("checkpoint")
-    os.kill(run.pid(0, rank=1), signal.SIGKILL)
+    os.kill(run.pid(0, rank=workers - 1), signal.SIGKILL)
     assert run.end()[0] == 1
-    assert json.loads(warm_trainmark("resume", str(run.folder), "--json").stdout)["members"][0]["restarted"]
-    (after,) = [event for event in events_of(run.folder, attempt=2) if event["kind"] == "resumed"]
     disturbed = run.folder
+    assert json.loads(warm_trainmark("resume", str(disturbed), "--json").stdout)["members"][0]["restarted"]
+    events = events_of(disturbed, attempt=2)
+    (after,) = [event for event in events if event["kind"] == "resumed"]
+    (ready,) = [event for event in events if event["kind"] == "data_ready"]
+    assert after["step"] % ready["steps_per_epoch"]
     assert start_here(*settings).end()[0] == 0
     undisturbed = next(path for path in run.runs.iterdir() if path != disturbed)
     assert losses_of(disturbed, attempt=2) == losses_of(undisturbed)[after["step"] :]
+    steps, whole = steps_of_attempt(disturbed, 2), steps_of(undisturbed)["total_px"]
+    assert steps == whole[after["step"] :]
 
 
 @pytest.mark.parametrize(

@@ -90,6 +90,7 @@ REFUSED_ON_CPUS = [
     (1, "train.steps=5 train.minutes=1", "train.steps=5 and train.minutes=1 both", "Remove one of them"),
     (2, "train.minutes=1 train.communication=parameter-server", "a common step", "communication=allreduce"),
     (1, "dataset=synthetic train.stop_at_target=true", "needs a quality", "stop_at_target=false"),
+    (1, "train.stop_at_target=true evaluate.samples=0", "needs a quality", "Remove one of them"),
     (1, "launch.stage=local", "has no local_storage for node1", "launch.stage=none"),
     (
         1,

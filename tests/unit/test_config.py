@@ -154,6 +154,7 @@ RULES = {
     "launch.python": "the site's, else the one that runs trainmark",
     "train.steps": "as many as the epochs have",
     "train.batch_pixels": "those of batch_size images of mean size",
+    "evaluate.samples": "all held-out samples",
     "train.minutes": "as long as the epochs last",
     "launch.threads": "one for each core that the worker has",
     "launch.interop_threads": "the engine's own",

@@ -1,5 +1,7 @@
 """A folder of hostile images: every unusable file is named in one pass, refused by a run, or left out on request."""
 
+import os
+import socket
 import struct
 import zlib
 from io import BytesIO
@@ -10,13 +12,20 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from trainmark.data.artworks.catalogue import read_catalogue
 from trainmark.data.datasets.artworks import Artworks, ArtworksSettings
 from trainmark.data.datasets.imagenet import Imagenet, ImagenetSettings
 from trainmark.data.images.draw import draw_picture, figure_of
+from trainmark.data.images.files import files_of
+from trainmark.data.images.headers import Limits
+from trainmark.data.images.resized import ResizedImages, Sizing
+from trainmark.data.images.shape_cache import read_shapes
 from trainmark.data.images.skip_list import write_skip_list
+from trainmark.data.images.stored import StoredImages, image_problems
 from trainmark.spec.errors import DataError
 
 SHAPE = (150, 200)
+LIMITS = Limits(smallest_side=32, max_megapixels=400)
 
 
 def picture(width: int = SHAPE[1], height: int = SHAPE[0]) -> Image.Image:
@@ -73,22 +82,41 @@ BAD = {
     "n-truncated-png.jpg": "cannot be decoded: image file is truncated",
 }
 ANIMATED = {"h-animated.jpg", "i-apng.jpg"}
+# No image, and reading some of them would never end.
+SPECIAL = ("p-fifo.jpg", "q-socket.jpg", "r-device.jpg", "s-folder.jpg", "t-link-to-fifo.jpg", "u-link-to-nothing.jpg")
+BAD |= dict.fromkeys(SPECIAL, "cannot be decoded: not a regular file")
+BAD["u-link-to-nothing.jpg"] = "cannot be decoded: no such file or directory"
+
+
+def write_hostile(folder: Path) -> None:
+    folder.mkdir(parents=True)
+    for name, content in hostile_files().items():
+        (folder / name).write_bytes(content)
+    fifo, unix_socket, device, directory, link, dangling = (folder / name for name in SPECIAL)
+    os.mkfifo(fifo)
+    # The path of a socket may have 107 bytes, fewer than temporary folders have.
+    holder = os.open(folder, os.O_RDONLY)
+    with socket.socket(socket.AF_UNIX) as bound:
+        bound.bind(f"/proc/self/fd/{holder}/{unix_socket.name}")
+    os.close(holder)
+    device.symlink_to("/dev/zero")
+    directory.mkdir()
+    link.symlink_to(fifo.name)
+    dangling.symlink_to("nothing")
 
 
 def in_class_folders(root: Path) -> Imagenet:
-    for split, files in (("train", hostile_files()), ("val", {"a-good.jpg": stored(picture(), "JPEG")})):
-        (root / split / "paintings").mkdir(parents=True)
-        for name, content in files.items():
-            (root / split / "paintings" / name).write_bytes(content)
+    write_hostile(root / "train" / "paintings")
+    (root / "val" / "paintings").mkdir(parents=True)
+    (root / "val" / "paintings" / "a-good.jpg").write_bytes(stored(picture(), "JPEG"))
     return Imagenet(ImagenetSettings(path=str(root), resize="none"))
 
 
 def in_catalogue(root: Path) -> Artworks:
-    (root / "data").mkdir(parents=True)
+    write_hostile(root / "data")
+    (root / "data" / "o-held-out.jpg").write_bytes(stored(picture(), "JPEG"))
     lines = ["Image file,Medium,Museum,Museum-based instance ID,Subset,Width,Height,Product size,Aspect ratio"]
-    files = {**hostile_files(), "o-held-out.jpg": stored(picture(), "JPEG")}
-    for name, content in files.items():
-        (root / "data" / name).write_bytes(content)
+    for name in (*hostile_files(), "o-held-out.jpg", *SPECIAL):
         subset = "val" if name == "o-held-out.jpg" else "train"
         lines.append(f"{name},Bronze,Museum,7,{subset},{SHAPE[1]}.0,{SHAPE[0]}.0,30000.0,1.3333")
     (root / "MAMe_dataset.csv").write_text("\n".join(lines) + "\n")
@@ -126,11 +154,31 @@ def test_a_run_is_refused_with_the_first_bad_file_and_the_next_step(dataset: Any
     assert "`trainmark data check`" in message and "--set data.skip=FILE" in message and "\n" not in message
 
 
+def test_files_that_cannot_be_images_are_refused_before_a_run_starts(dataset: Any) -> None:
+    with pytest.raises(DataError, match=r"b-empty\.jpg \(sample 1\) cannot be used: the file is empty"):
+        dataset.prepare()
+        dataset.load("train")  # imagenet keeps shapes if it has a folder for them, and reads them here if not
+
+
+@pytest.mark.parametrize("name", ["missing.jpg", *SPECIAL])
+def test_artworks_are_checked_by_their_metadata_alone(name: str, tmp_path: Path) -> None:
+    whole = in_catalogue(tmp_path / "hostile")
+    listed = tmp_path / "others.txt"
+    names = [artwork.name for artwork in read_catalogue(tmp_path / "hostile", {"Bronze": 0}, frozenset()).artworks]
+    write_skip_list(listed, [each for each in names if not each.endswith(name) and "held-out" not in each])
+    if name == "missing.jpg":
+        with (tmp_path / "hostile" / "MAMe_dataset.csv").open("a") as catalogue:
+            catalogue.write("missing.jpg,Bronze,Museum,7,train,200.0,150.0,30000.0,1.3333\n")
+    why = BAD.get(name, "no such file or directory").removeprefix("cannot be decoded: ")
+    with pytest.raises(DataError, match=rf"{name} \(sample 0\) cannot be used: {why}"):
+        skipping(whole, listed).prepare()
+
+
 def test_exactly_the_listed_files_are_left_out(dataset: Any, tmp_path: Path) -> None:
     listed = tmp_path / "bad.txt"
     assert write_skip_list(listed, [problem.name for problem in dataset.check() if not problem.is_note]) == len(BAD)
     rest = skipping(dataset, listed)
-    usable = len(hostile_files()) - len(BAD)
+    usable = len(set(hostile_files()) - set(BAD))
     assert (rest.num_samples("train"), rest.num_samples("eval"), rest.num_skipped) == (usable, 1, len(BAD))
     assert all(problem.is_note for problem in rest.check())
     split = rest.load("train")
@@ -152,3 +200,20 @@ def test_a_name_with_a_line_break_cannot_be_listed(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="line break"):
         write_skip_list(tmp_path / "bad.txt", ["data/two\nlines.jpg"])
     assert not (tmp_path / "bad.txt").exists()
+
+
+@pytest.mark.parametrize("name", SPECIAL)
+def test_what_is_no_regular_file_is_refused_at_once_by_every_reader(name: str, tmp_path: Path) -> None:
+    write_hostile(tmp_path / "paintings")
+    files = files_of(tmp_path, [f"paintings/{name}"], [0])
+    readers: list[Any] = [
+        lambda: StoredImages(files, 32, 0.875).raw(0),
+        lambda: ResizedImages(files, np.array([SHAPE]), Sizing(), LIMITS).raw(0),
+        lambda: read_shapes(files, Sizing(), LIMITS),
+        files.fingerprint,
+    ]
+    for read in readers:
+        with pytest.raises(DataError, match=BAD[name].removeprefix("cannot be decoded: ")):
+            read()
+    (problem,) = image_problems(files)  # of images that are cropped to one size
+    assert problem.what == BAD[name]

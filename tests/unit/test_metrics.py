@@ -330,6 +330,16 @@ def test_staging_before_training_is_in_no_other_time() -> None:
         assert value(name, staged) == value(name, plain)
 
 
+def test_without_evaluated_samples_quality_is_unavailable_and_speed_is_not() -> None:
+    trained = written_member(0)
+    events = tuple(event for event in trained.events[0] if event.kind != "evaluation")
+    member = replace(trained, events=(events,), load_predictions=dict)  # nor are there predictions
+    run = written_run(member, evaluate={"samples": 0})
+    for name in ("quality_ensemble", "quality_member_mean", "quality_out_of_bag", "vflops", "epochs_to_target"):
+        assert (metric(name, run).value, metric(name, run).reason) == (None, "not measured: evaluate.samples is 0")
+    assert metric("flops", run).value is not None
+
+
 def test_synthetic_data_have_no_quality() -> None:
     member = written_member(0)
     measured = written_run(with_facts(member, {"data_ready": {"synthetic": True}}))

@@ -79,15 +79,41 @@ def test_the_padding_ratio_is_that_of_all_steps_together() -> None:
     assert value("padding_ratio", written_run(unlike())) == pytest.approx(100 / 30)
 
 
-def test_time_per_megapixel_is_that_of_settled_steps() -> None:
+def test_time_per_megapixel_is_all_time_over_all_pixels_of_settled_steps() -> None:
     run = written_run(unlike())
     found = metric("seconds_per_megapixel", run)
     assert found.value == pytest.approx(0.1)
-    assert found.ci95 == pytest.approx((0.1, 0.1))
-    # 0.2 s for small ones, 0.4 s for large ones; one small step more is warm-up, so the median is a large one's.
-    assert value("seconds_per_informative_megapixel", run) == pytest.approx(0.4)
-    detail = metric("seconds_per_informative_megapixel", run).detail
-    assert detail is not None and (detail["min"], detail["max"], detail["steps"]) == pytest.approx((0.2, 0.4, 39))
+    assert found.ci95 == pytest.approx((0.1, 0.1)) and found.n == 10
+    informative = metric("seconds_per_informative_megapixel", run)
+    # The first, small, step is warm-up. 9.9 s over 19 · 0.5 + 20 · 1 MP; the median step has 0.4 s/MP, the mean 0.303.
+    assert informative.value == pytest.approx(9.9 / 29.5)
+    assert informative.detail is not None
+    of_steps = [informative.detail[key] for key in ("min", "median", "max", "steps")]
+    assert of_steps == pytest.approx([0.2, 0.4, 0.4, 39])
+
+
+def test_the_interval_of_time_per_pixel_is_the_jackknife_over_blocks_of_steps() -> None:
+    # Three steps after warm-up, a block each: 6 s over 12 MP. Left out in turn: 5/10, 4/9, 3/5.
+    member = unlike(
+        step_s=[9.0, 1.0, 2.0, 3.0],
+        total_px=[1_000_000, 2_000_000, 3_000_000, 7_000_000],
+        informative_px=[1_000_000] * 4,
+        wait_s=[0.0] * 4,
+        samples=[1] * 4,
+        flop={},
+    )
+    found = metric("seconds_per_megapixel", written_run(member))
+    without = np.array([5 / 10, 4 / 9, 3 / 5])
+    error = np.sqrt(2 / 3 * ((without - without.mean()) ** 2).sum())
+    # Student's t of two degrees of freedom is 4.303; no time is below zero.
+    assert found.value == pytest.approx(0.5) and found.n == 3
+    assert found.ci95 == pytest.approx((max(0, 0.5 - 4.3027 * error), 0.5 + 4.3027 * error), rel=1e-4)
+
+
+def test_one_settled_step_has_no_interval_of_time_per_pixel() -> None:
+    steps = {"step_s": [9.0, 1.0], "total_px": [4, 2], "informative_px": [2, 1], "wait_s": [0.0] * 2}
+    found = metric("seconds_per_megapixel", written_run(unlike(**steps, samples=[1, 1], flop={})))
+    assert (found.value, found.ci95, found.n) == (pytest.approx(500_000), None, 1)
 
 
 def test_steps_of_unlike_size_are_settled_if_their_time_per_pixel_is() -> None:

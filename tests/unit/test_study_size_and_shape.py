@@ -198,6 +198,12 @@ def test_at_size_tiny_images_are_small_and_generated_else_the_workloads_own() ->
     assert all("train.batch_size" not in point.settings for point in full)
 
 
+def test_ten_steps_do_not_wait_for_predictions_unless_asked_to() -> None:
+    for size in ("tiny", "full", "mr"):
+        assert SIZE_AND_SHAPE.overrides(size)["evaluate.samples"] == 0
+    assert not any("evaluate.samples" in point.settings for point in SIZE_AND_SHAPE.points(request(cores=(2,))))
+
+
 def test_every_repeat_trains_the_same_batches_on_its_own_cores() -> None:
     points = SIZE_AND_SHAPE.points(request(cores=(4,)))
     assert {point.settings["seed"] for point in points} == {1}

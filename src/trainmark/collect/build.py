@@ -82,7 +82,7 @@ def _records(folder: RunFolder, measured: Measured) -> tuple[dict[str, Any], dic
     damage += [f"{problem}: the bootstraps could not be checked"] if problem else []
     for member in measured.finished:
         problems = [*member.problems]
-        if not measured.is_synthetic and member.predictions_problem:
+        if not measured.why_no_quality and member.predictions_problem:
             problems.append(member.predictions_problem)
         damage += [f"member {member.job.member} finished, but {problem}" for problem in problems]
     return origin or {}, audit or {}, damage

@@ -71,8 +71,8 @@ class Counted:
     @cached_property
     def lost(self) -> dict[int, MissingData]:
         """Finished members that cannot count, and why."""
-        if self.measured.is_synthetic and "predictions" in self.needs:
-            return {}  # synthetic data have no predictions
+        if self.measured.why_no_quality and "predictions" in self.needs:
+            return {}  # there are no predictions
         found = {member.job.member: NEEDS[self.needs].loss(member) for member in self.measured.finished}
         return {member: loss for member, loss in found.items() if loss is not None}
 

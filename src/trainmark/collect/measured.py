@@ -274,6 +274,13 @@ class Measured:
         return any(event.synthetic for event in ready)
 
     @property
+    def why_no_quality(self) -> str | None:
+        """Why nothing was evaluated; None if it was."""
+        if self.is_synthetic:
+            return "not applicable: synthetic data"
+        return "not measured: evaluate.samples is 0" if self.config.evaluate.samples == 0 else None
+
+    @property
     def is_over(self) -> bool:
         """Whether all members have finished or failed."""
         return all(member.state in FINAL_STATES for member in self.members)

@@ -62,6 +62,20 @@ def rate_interval(rates: Samples) -> Interval | None:
     return None if times is None or times[0] <= 0 else (1 / times[1], 1 / times[0])
 
 
+def ratio_interval(amounts: Samples, per: Samples) -> Interval | None:
+    """95 % interval of Σ amounts / Σ per, by the jackknife over unequal parts; None below two parts."""
+    from scipy.special import stdtrit
+
+    n = len(amounts)
+    if n < 2:
+        return None
+    ratio = float(amounts.sum() / per.sum())
+    without = (amounts.sum() - amounts) / (per.sum() - per)  # each part left out in turn
+    error = math.sqrt((n - 1) / n * float(((without - without.mean()) ** 2).sum()))
+    half = float(stdtrit(n - 1, 0.975)) * error
+    return within((ratio - half, ratio + half), 0.0)
+
+
 def batches_of_steps(samples: Samples, runs: int) -> list[Samples]:
     """Splits samples into equal batches: their spread includes the correlation of consecutive samples."""
     return np.array_split(samples, min(runs, len(samples)))

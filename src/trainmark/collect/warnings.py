@@ -31,6 +31,7 @@ def find_warnings(
     checks: dict[str, Callable[[], list[str]]] = {
         "the data": lambda: _unexpected_data(measured, data),
         "skipped samples": lambda: _skipped(measured, data),
+        "evaluated samples": lambda: _few_evaluated(measured, data),
         "failed members": lambda: _failed_members(measured),
         "damaged events": lambda: _torn_events(measured),
         "restarted members": lambda: _restarted(measured),
@@ -79,6 +80,14 @@ def _skipped(measured: Measured, data: dict[str, Any]) -> list[str]:
     """Warns of samples that were left out, with the list that names them."""
     left_out = data.get("num_skipped", 0)
     return [f"{counted(left_out, 'sample')} left out by data.skip={measured.config.data['skip']}"] if left_out else []
+
+
+def _few_evaluated(measured: Measured, data: dict[str, Any]) -> list[str]:
+    """Warns of a quality that is not that of all held-out samples."""
+    limit, held_out = measured.config.evaluate.samples, data.get("num_eval") or 0
+    if not limit or limit >= held_out:
+        return []
+    return [f"quality is that of {limit:,} of {counted(held_out, 'held-out sample')}: evaluate.samples is {limit}"]
 
 
 def _failed_members(measured: Measured) -> list[str]:

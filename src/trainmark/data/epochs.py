@@ -10,6 +10,7 @@ from trainmark.data.batching import Grouping, Shapes, Step, group
 from trainmark.spec.config import RunConfig, TrainConfig
 from trainmark.spec.errors import PlanError
 from trainmark.spec.layout import global_batch, layout_of, samples_per_replica
+from trainmark.spec.length import total_steps
 from trainmark.spec.seeds import RandomStream, generator_for
 from trainmark.spec.units import counted
 
@@ -187,3 +188,16 @@ def steps_of_member(config: RunConfig, counts: NDArray[np.uint8], shapes: Shapes
         return steps_per_epoch(int(counts.sum()), config.train, config.ensemble.workers)
     order = epoch_order(counts, config.seed, member, 0)
     return len(grouped(config, shapes[order], member, 0))
+
+
+def largest_pass_px(config: RunConfig, counts: NDArray[np.uint8], shapes: Shapes | None, member: int) -> int | None:
+    """Pixels of the largest pass of a member's first epoch, padding included, as far as it is trained.
+
+    None if all samples are alike.
+    """
+    if shapes is None:
+        return None
+    of_draws = shapes[epoch_order(counts, config.seed, member, 0)]
+    steps = grouped(config, of_draws, member, 0)
+    trained = steps[: total_steps(config.train, len(steps))]
+    return max(len(each) * int(of_draws[each].max(axis=0).prod()) for step in trained for own in step for each in own)

@@ -79,21 +79,20 @@ def samples_of(source: DatasetSource, indices: Indices, batch_size: int) -> Iter
         yield normalised(samples, source.split)
 
 
-def alike(source: DatasetSource, indices: Indices, batch_size: int, training_batch: int) -> list[Indices]:
+def alike(source: DatasetSource, indices: Indices, batch_size: int, most_px: int | None) -> list[Indices]:
     """Positions in `indices` of each batch to predict: consecutive, or images of one shape alone.
 
     So predictions never see padding, and depend neither on the batch nor on the number of workers. A batch of one
-    shape has no more pixels than `training_batch` images of mean size, so that it needs no more memory than training.
+    shape has at most `most_px` pixels, those of the largest training pass, so that it needs no more memory than
+    training; an image above that is alone.
     """
     shapes = source.split.shapes
-    if shapes is None:
+    if shapes is None or most_px is None:
         return [np.arange(start, min(start + batch_size, len(indices))) for start in range(0, len(indices), batch_size)]
     _, number = np.unique(shapes[indices], axis=0, return_inverse=True)
     order = np.argsort(number.reshape(-1), kind="stable")
     groups = np.split(order, np.flatnonzero(np.diff(number.reshape(-1)[order])) + 1)
-    pixels = shapes.prod(axis=1)
-    most = training_batch * float(pixels.mean())
-    sizes = [max(1, min(batch_size, int(most // pixels[indices[group[0]]]))) for group in groups]
+    sizes = [max(1, min(batch_size, most_px // int(shapes[indices[group[0]]].prod()))) for group in groups]
     return [
         group[at : at + size] for group, size in zip(groups, sizes, strict=True) for at in range(0, len(group), size)
     ]

@@ -248,7 +248,9 @@ def _length(config: RunConfig, workers: int) -> Iterator[str]:
             "train.minutes needs workers that end at a common step, but with a parameter server they are any number of "
             f"steps apart. Choose train.steps or train.epochs instead, or {USE_ALLREDUCE}."
         )
-    if train.stop_at_target and getattr(DATASETS.load(config.dataset), "is_synthetic", False):
+    if train.stop_at_target and config.evaluate.samples == 0:
+        yield "train.stop_at_target needs a quality, but evaluate.samples is 0. Remove one of them."
+    elif train.stop_at_target and getattr(DATASETS.load(config.dataset), "is_synthetic", False):
         yield (
             f"train.stop_at_target needs a quality, but the dataset {config.dataset} has none. "
             "Choose --set train.stop_at_target=false, or another dataset."

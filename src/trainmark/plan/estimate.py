@@ -144,12 +144,18 @@ def _member_seconds(config: RunConfig, plan: Plan, facts: DataFacts, samples_per
     if total is None:
         total = max(MIN_STEPS_OF_MINUTES, math.ceil(60 * (train.minutes or 0.0) * samples_per_s / batch))
     evaluations = math.ceil(total / per_epoch / config.evaluate.every_epochs)
-    predicted = (facts.num_eval or 0) * (evaluations + 1)
-    if config.evaluate.out_of_bag and config.ensemble.bootstrap != "none" and facts.num_eval:
+    held_out = _num_evaluated(config, facts)
+    predicted = held_out * (evaluations + 1)
+    if config.evaluate.out_of_bag and config.ensemble.bootstrap != "none" and held_out:
         predicted += round(OUT_OF_BAG * num_train)
     # A forward pass is a third of a training pass.
     after = INFERENCE * config.measure.inference_seconds * config.measure.inference
     return (total * batch + predicted / 3) / samples_per_s + after
+
+
+def _num_evaluated(config: RunConfig, facts: DataFacts) -> int:
+    held_out, limit = facts.num_eval or 0, config.evaluate.samples
+    return held_out if limit is None else min(limit, held_out)
 
 
 def _worker_bytes(config: RunConfig, facts: DataFacts, cost: Cost, sizes: PassSizes | None) -> Range:
@@ -158,7 +164,7 @@ def _worker_bytes(config: RunConfig, facts: DataFacts, cost: Cost, sizes: PassSi
     weights = state_bytes(cost.parameters, train.optimizer) / stages
     # In samples: of a pass, and of evaluation, whose batches are of one shape.
     passes: Range = (train.batch_size, train.batch_size)
-    evaluated = float(min(config.evaluate.batch_size, facts.num_eval or 0))
+    evaluated = float(min(config.evaluate.batch_size, _num_evaluated(config, facts)))
     shares = ACTIVATIONS
     if sizes is not None:
         passes = (sizes.largest_px[0] / sizes.mean_sample_px, sizes.largest_px[1] / sizes.mean_sample_px)

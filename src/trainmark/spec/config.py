@@ -199,6 +199,7 @@ class EvaluateConfig(StrictSection):
     exponent: float = Field(ge=0, le=100, description="n of Eq. 8, the sensitivity of VFLOPS to quality")
     every_epochs: int = Field(1, ge=1, description="epochs between evaluations; the last epoch is always evaluated")
     batch_size: int = Field(250, ge=1, description="samples per evaluation step")
+    samples: int | None = Field(None, ge=0, description="held-out samples to predict; 0: no evaluation; default: all")
     out_of_bag: bool = Field(True, description="also predict each member's out-of-bag samples")
 
 

@@ -214,6 +214,7 @@ class Evaluation(Event):
     epoch: int
     quality: FiniteFloat
     evaluation_s: FiniteFloat | None = None
+    samples: int | None = None  # None in events of earlier versions
 
 
 class Checkpoint(Event):

@@ -261,6 +261,7 @@ STUDIES = Registry(
         "memory": "trainmark.studies.memory:MEMORY",
         "ensemble": "trainmark.studies.ensemble:ENSEMBLE",
         "size-and-shape": "trainmark.studies.size_and_shape:SIZE_AND_SHAPE",
+        "batching": "trainmark.studies.batching:BATCHING",
     },
     group="trainmark.studies",
     self_describing=True,

@@ -33,7 +33,7 @@ PIXELS = {
 }
 STRATEGIES = (RANDOM, "aspect", "size", "nearest", "pixels", "singles")
 FEW_CORES = 4  # HRVS
-BATCHES = {"lr": 1024, "mr": 32, "hr": 4}  # of all sizes but tiny, those of the workload
+INPUTS = ("lr", "mr", "hr")  # sizes of the workload
 
 # At size tiny: the same three kinds of input from small generated images, by the tiny workload's own recipe.
 TINY: Overrides = {
@@ -47,9 +47,9 @@ TINY: Overrides = {
     "train.warmup_epochs": 0,
 }
 TINY_INPUTS: dict[str, Overrides] = {
-    "lr": {"data.side": 32, "train.batch_size": 64, "train.reference_batch_size": 64, "evaluate.batch_size": 64},
-    "mr": {"data.side": 48, "train.batch_size": 16, "train.reference_batch_size": 16, "evaluate.batch_size": 16},
-    "hr": {"train.batch_size": 4, "train.reference_batch_size": 4, "evaluate.batch_size": 4},
+    "lr": {"data.side": 32, "train.batch_size": 64, "train.reference_batch_size": 64},
+    "mr": {"data.side": 48, "train.batch_size": 16, "train.reference_batch_size": 16},
+    "hr": {"train.batch_size": 4, "train.reference_batch_size": 4},
 }
 
 
@@ -77,7 +77,7 @@ def _points(request: Request) -> list[Point]:
 def _of_input(name: str, request: Request) -> Overrides:
     if request.base.size == "tiny":
         return {**TINY, "data.input": name, **TINY_INPUTS[name]}
-    return {"workload": "artworks", "size": name, "evaluate.batch_size": min(250, BATCHES[name])}
+    return {"workload": "artworks", "size": name}
 
 
 def _cores(request: Request) -> list[int]:
@@ -236,10 +236,10 @@ SIZE_AND_SHAPE = Study(
         Axis(
             "input",
             "lr (fixed shape), mr (shorter side fixed), hr (as they are)",
-            fixed(*BATCHES),
+            fixed(*INPUTS),
             smallest=fixed("lr", "mr"),
             kind=str,
-            choices=lambda: BATCHES,
+            choices=lambda: INPUTS,
         ),
         Axis("cores", "cores of the worker", _cores, setting="launch.threads"),
         Axis(
@@ -258,7 +258,7 @@ SIZE_AND_SHAPE = Study(
         "": {
             "dataset": "artworks",
             "measure.ceiling": False,
-            "evaluate.out_of_bag": False,
+            "evaluate.samples": 0,  # ten steps say nothing of quality, and predictions would take longer than they
             "train.steps": 11,  # ten are measured: the first is warm-up
             # Compiled models compile anew for every shape.
             "train.torch.compiler": "none",

@@ -73,8 +73,9 @@ class Data(NamedTuple):
     counts: Counts  # how often each training sample occurs in the bootstrap
     sample_shape: tuple[int, ...]
     train: Source
-    evaluation: DatasetSource | None  # None with synthetic data: nothing to evaluate
+    evaluation: DatasetSource | None  # None: nothing is evaluated
     shapes: Shapes | None = None  # of all training samples, if they differ
+    largest_pass_px: int | None = None  # of training, padding included, if samples differ in shape
 
 
 class DeviceFacts(NamedTuple):

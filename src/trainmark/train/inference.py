@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from trainmark.data.batching import Grouping, group
+from trainmark.data.epochs import Rows
 from trainmark.spec.files import one_line
 from trainmark.spec.machine_events import Inference, InferenceStart
 from trainmark.spec.units import counted
@@ -45,7 +47,11 @@ def _measure(engine: Engine, forward: ForwardPass | str, data: Data, batch_size:
     if isinstance(forward, str):
         return Inference(batch_size=batch_size, reason=forward)
     try:
-        batches = _batches(engine, data, batch_size)
+        rows = rows_to_time(data, batch_size)
+        if isinstance(rows, str):
+            return Inference(batch_size=batch_size, reason=rows)
+        passes = None if data.shapes is None else [((batch_size, 1.0),)] * len(rows)
+        batches = list(engine.feed(rows, None, passes))
         wait = engine.clock.wait
         warmup = time_passes(forward, batches, wait, WARMUP_PASSES, WARMUP_SHARE * seconds)
         found = time_passes(forward, batches, wait, MIN_PASSES, seconds)
@@ -55,11 +61,29 @@ def _measure(engine: Engine, forward: ForwardPass | str, data: Data, batch_size:
     return Inference(batch_size=batch_size, warmup_passes=warmup.passes, **found._asdict())
 
 
-def _batches(engine: Engine, data: Data, batch_size: int) -> list[Batch]:
-    """Returns batches of the member's own training samples, the only ones that are staged."""
+def rows_to_time(data: Data, batch_size: int) -> Rows | str:
+    """Returns batches of the member's own training samples, the only ones that are staged, or why there are none.
+
+    Images of unlike shape are batched by shape, and a small, a middling and a large batch are taken. One with more
+    pixels than any pass of training might not fit into memory.
+    """
     drawn = np.flatnonzero(data.counts).astype(np.int64)
-    rows = np.resize(drawn, (NUM_BATCHES, batch_size))
-    return list(engine.feed(rows, None, None if data.shapes is None else [((batch_size, 1.0),)] * NUM_BATCHES))
+    if data.shapes is None or data.largest_pass_px is None:
+        return np.resize(drawn, (NUM_BATCHES, batch_size))
+    shapes = data.shapes[drawn]
+    wanted = Grouping(shapes, batch_size, 1, 1, len(drawn), 0, np.random.default_rng(0))
+    found = [each for ((each,),) in group("nearest", wanted) if len(each) == batch_size]
+    found = found or [np.resize(np.arange(len(drawn)), batch_size)]
+    pixels = [batch_size * int(shapes[each].max(axis=0).prod()) for each in found]
+    by_size = np.argsort(pixels, kind="stable")
+    # The middle of each third of the batches.
+    chosen = [int(by_size[(2 * part + 1) * len(found) // (2 * NUM_BATCHES)]) for part in range(NUM_BATCHES)]
+    if (largest := max(pixels[number] for number in chosen)) > data.largest_pass_px:
+        return (
+            f"a batch of {counted(batch_size, 'image')} has {largest / 1e6:.3g} MP, but the largest pass of training "
+            f"{data.largest_pass_px / 1e6:.3g} MP; choose a smaller measure.inference_batch_size"
+        )
+    return [drawn[found[number]] for number in chosen]
 
 
 def time_passes(

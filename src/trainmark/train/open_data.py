@@ -3,7 +3,7 @@
 import numpy as np
 
 from trainmark.data.bootstrap import read_counts
-from trainmark.data.epochs import steps_of_member
+from trainmark.data.epochs import largest_pass_px, steps_of_member
 from trainmark.data.folders import with_folder
 from trainmark.data.readers import Readers
 from trainmark.data.source import DatasetSource, Resident, Streamed, Synthetic
@@ -45,17 +45,19 @@ def open_data(context: RankContext) -> Data:
     if config.launch.stage == "local" and not isinstance(splits[0], Split):
         wanted = Selection(config.dataset, fingerprints[0], counts > 0)
         splits[0] = stage_on_node(splits[0], wanted, record, context.rank, context.attempt, log)
-    train, held_out = sources_of(splits, config)
+    train, *held_out = sources_of(splits if config.evaluate.samples != 0 else splits[:1], config)
+    shapes = splits[0].shapes
     log.write(
         DataReady(
             dataset=config.dataset,
             draws=draws,
             fingerprint="-".join(fingerprints),
             kept=_where(train),
-            steps_per_epoch=steps_of_member(config, counts, splits[0].shapes, context.member),
+            steps_per_epoch=steps_of_member(config, counts, shapes, context.member),
         )
     )
-    return Data(counts, splits[0].sample_shape, train, held_out, splits[0].shapes)
+    largest_px = largest_pass_px(config, counts, shapes, context.member)
+    return Data(counts, splits[0].sample_shape, train, held_out[0] if held_out else None, shapes, largest_px)
 
 
 def _where(source: DatasetSource) -> str:

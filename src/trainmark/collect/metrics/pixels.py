@@ -1,14 +1,14 @@
 """Pixels of a step, informative and padding, and the time that they take."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Literal, NamedTuple
 
 import numpy as np
 
 from trainmark.collect.measured import NO_MEMBER, Measured, Member
-from trainmark.collect.metrics.speed import median_of_steps
-from trainmark.collect.statistics import Samples, median_interval, summary
+from trainmark.collect.metrics.speed import BATCHES
+from trainmark.collect.statistics import Samples, batches_of_steps, median_interval, ratio_interval, summary
 from trainmark.spec.metrics import Figure, MetricRow
 from trainmark.spec.model_events import ModelReady
 from trainmark.spec.result import Metric
@@ -120,23 +120,40 @@ RATIO = MetricRow(
 
 
 def _seconds(part: Literal["informative", "total"], measured: Measured) -> Figure | str:
+    """All time over all pixels of the steady steps: a median of steps would weigh small and large ones alike."""
     found = pixels_of_members(measured)
     if isinstance(found, str):
         return found
-    paces = [
-        member.in_steady_state(member.step_s / getattr(pixels, part))
-        for member, pixels in zip(measured.finished, found, strict=True)
-    ]
-    figure = median_of_steps(paces)
-    return figure._replace(detail={**(figure.detail or {}), **_varies(measured)})
+    members = measured.finished
+    times = [member.in_steady_state(member.step_s) for member in members]
+    pixels = [member.in_steady_state(getattr(each, part)) for member, each in zip(members, found, strict=True)]
+    paces = np.concatenate(times) / np.concatenate(pixels)
+    seconds, megapixels = _sums_of_blocks(times), _sums_of_blocks(pixels)
+    return Figure(
+        value=float(seconds.sum() / megapixels.sum()),
+        ci95=ratio_interval(seconds, megapixels),
+        n=len(seconds),
+        detail={
+            "min": float(paces.min()),
+            "max": float(paces.max()),
+            "median": float(np.median(paces)),
+            "steps": len(paces),
+            **_varies(measured),
+        },
+    )
+
+
+def _sums_of_blocks(of_members: Sequence[Samples]) -> Samples:
+    """Returns the sum of each block of consecutive steps of each member."""
+    return np.array([part.sum() for each in of_members for part in batches_of_steps(each, BATCHES)])
 
 
 SECONDS_PER_MP = MetricRow(
     "seconds_per_megapixel",
     "s/MP",
     "lower",
-    "time per megapixel (median)",
-    description="The median time of a step in steady state over its megapixels, padding included.",
+    "time per megapixel",
+    description="Time of the steps in steady state over their megapixels, padding included.",
     compute=partial(_seconds, "total"),
     hide_if_unavailable=True,
     is_shown=_is_shown,
@@ -145,8 +162,8 @@ SECONDS_PER_INFORMATIVE_MP = MetricRow(
     "seconds_per_informative_megapixel",
     "s/MP",
     "lower",
-    "time per informative MP (median)",
-    description="The median time of a step in steady state over its megapixels without padding.",
+    "time per informative MP",
+    description="Time of the steps in steady state over their megapixels without padding.",
     compute=partial(_seconds, "informative"),
     hide_if_unavailable=True,
     is_shown=_is_shown,

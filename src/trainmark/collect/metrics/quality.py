@@ -11,8 +11,6 @@ from trainmark.collect.statistics import Interval, mean_interval, summary, withi
 from trainmark.spec.metrics import Column, Figure, MetricRow
 from trainmark.spec.registries import DATASETS, QUALITIES
 
-SYNTHETIC = "not applicable: synthetic data"
-
 
 def _range_of(quality: Any) -> tuple[float, ...]:
     """Returns the bounds of a quality."""
@@ -27,7 +25,7 @@ def _interval(quality: Any, combined: NDArray[Any], labels: NDArray[Any]) -> Int
 def _qualities(measured: Measured) -> dict[int, float] | str:
     """Returns the quality of each finished member."""
     found = {member.job.member: q for member in measured.finished if (q := member.quality()) is not None}
-    return found or (SYNTHETIC if measured.is_synthetic else NO_MEMBER)
+    return found or measured.why_no_quality or NO_MEMBER
 
 
 def _member_mean(measured: Measured) -> Figure | str:
@@ -74,9 +72,7 @@ MEMBER_BEST = MetricRow(
 
 def why_no_predictions(measured: Measured) -> str | None:
     """Returns why there are no predictions to score; None if there are."""
-    if not measured.finished:
-        return NO_MEMBER
-    return SYNTHETIC if measured.is_synthetic else None
+    return measured.why_no_quality if measured.finished else NO_MEMBER
 
 
 def _ensemble(measured: Measured) -> Figure | str:

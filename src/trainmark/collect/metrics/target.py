@@ -7,7 +7,6 @@ import numpy as np
 
 from trainmark.collect.measured import NO_MEMBER, Measured, Member
 from trainmark.collect.metrics.flops import CONVENTION
-from trainmark.collect.metrics.quality import SYNTHETIC
 from trainmark.collect.statistics import median_interval, summary
 from trainmark.spec.events import EpochStop, Evaluation, RunStart
 from trainmark.spec.layout import global_batch
@@ -33,8 +32,8 @@ def _first_reached(member: Member, target: float) -> Reached | None:
 
 def _of_all_members(measured: Measured) -> list[Reached] | str:
     """Returns where each finished member reached the target, or why that is not known of all."""
-    if measured.is_synthetic:
-        return SYNTHETIC
+    if reason := measured.why_no_quality:
+        return reason
     if not measured.finished:
         return NO_MEMBER
     # An earlier attempt that stops at the target leaves no checkpoint beyond it.

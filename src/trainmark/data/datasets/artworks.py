@@ -107,6 +107,11 @@ class Artworks:
         """The images and labels of a split, in the order of the catalogue."""
         return self._usable(split).within_limits()
 
+    def prepare(self) -> None:
+        """Refuses missing and empty files before a run starts; what is wrong inside is found when they are read."""
+        for split in SUBSETS:
+            self._usable(split).check_files()
+
     def make(self, folder: Path, progress: Callable[[int, int], None]) -> None:
         """Writes drawn pictures of many sizes and shapes, and their catalogue, in MAMe's layout."""
         (folder / FOLDER).mkdir(parents=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from trainmark.data.images.files import reason_of
+from trainmark.data.images.files import open_regular, reason_of
 from trainmark.data.images.views import View, change_colours, decoding_shrink
 from trainmark.data.split import Raw
 
@@ -70,7 +70,8 @@ def check_end(content: bytes) -> None:
 def read_content(path: Path) -> bytes:
     """The bytes of the file; raises UnreadableImageError if it cannot be read."""
     try:
-        return path.read_bytes()
+        with open_regular(path) as file:
+            return file.read()
     except OSError as error:
         raise UnreadableImageError(reason_of(error)) from error
 

@@ -1,12 +1,15 @@
 """The image files of a split, from folders or listing files, and which samples are held out."""
 
+import errno
 import hashlib
 import os
+import stat
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,10 +63,27 @@ class ImageFiles:
         digest.update(self.sizes_bytes.astype("<i8").tobytes())
         try:
             for index in sorted(some):
-                digest.update(self.path(index).read_bytes())
+                with open_regular(self.path(index)) as file:
+                    digest.update(file.read())
         except OSError as error:
             raise DataError(f"{error.filename} cannot be read: {reason_of(error)}. {HOW_TO_FIND_ALL}") from error
         return digest.hexdigest()[:16]
+
+
+def open_regular(path: Path) -> IO[bytes]:
+    """Opens a file for reading; raises OSError for folders, FIFOs, sockets and devices, which might block for ever."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        raise _not_regular(path) if error.errno in (errno.ENXIO, errno.ENODEV) else error from error
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise _not_regular(path)
+    return os.fdopen(descriptor, "rb")
+
+
+def _not_regular(path: Path) -> OSError:
+    return OSError(errno.EINVAL, "not a regular file", str(path))
 
 
 def files_of(root: Path, names: Iterable[str], labels: Sequence[int]) -> ImageFiles:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from functools import cached_property
 from io import BytesIO
+from stat import S_ISREG
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from trainmark.data.images.decode import UnreadableImageError, check_end, explained
 from trainmark.data.images.decoders import Pixels, decode_image, fastest_library
-from trainmark.data.images.files import ImageFiles, reason_of
+from trainmark.data.images.files import ImageFiles, open_regular, reason_of
 from trainmark.data.images.headers import QUARTER_TURNS, Limits, open_image, orientation_of, seen_shape, upright
 from trainmark.data.images.stored import DEVIATION, MEAN
 from trainmark.data.images.views import DECODING_SHRINKS
@@ -103,7 +104,8 @@ class ResizedImages:
     def raw(self, index: int) -> bytes:
         """The content of an image's file."""
         try:
-            return self.files.path(index).read_bytes()
+            with open_regular(self.files.path(index)) as file:
+                return file.read()
         except OSError as error:
             raise self._unusable(index, reason_of(error)) from error
 
@@ -130,6 +132,16 @@ class ResizedImages:
             if fault := self.limits.fault(*shapes):
                 raise self._unusable(index, fault)
         return self
+
+    def check_files(self) -> None:
+        """Raises with the first that is missing, empty or no regular file; no file is opened."""
+        for index in range(len(self)):
+            try:
+                found = self.files.path(index).stat()
+            except OSError as error:
+                raise self._unusable(index, reason_of(error)) from error
+            if not S_ISREG(found.st_mode) or not found.st_size:
+                raise self._unusable(index, "the file is empty" if S_ISREG(found.st_mode) else "not a regular file")
 
     def _unusable(self, index: int, reason: object) -> DataError:
         return DataError(f"{self.files.path(index)} (sample {index}) cannot be used: {reason}. {HOW_TO_SKIP}")

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainmark.data.images.decode import UnreadableImageError
-from trainmark.data.images.files import ImageFiles, reason_of
+from trainmark.data.images.files import ImageFiles, open_regular, reason_of
 from trainmark.data.images.headers import Limits, open_image, seen_shape
 from trainmark.data.images.resized import HOW_TO_SKIP, Sizing
 from trainmark.data.images.stored import IN_FLIGHT
@@ -47,7 +47,7 @@ def read_shapes(files: ImageFiles, sizing: Sizing, limits: Limits) -> NDArray[np
 
 def _read_header(path: Path) -> tuple[int, int]:
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             return seen_shape(open_image(file))
     except OSError as error:
         raise UnreadableImageError(reason_of(error)) from error

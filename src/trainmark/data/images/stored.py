@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainmark.data.images.decode import UnreadableImageError, decode_fully, decode_view
-from trainmark.data.images.files import HOW_TO_FIND_ALL, ImageFiles, list_images, listing_fault, reason_of
+from trainmark.data.images.files import HOW_TO_FIND_ALL, ImageFiles, list_images, listing_fault, open_regular, reason_of
 from trainmark.data.images.views import View, evaluation_view, random_view
 from trainmark.data.split import Problem, Raw
 from trainmark.spec.errors import DataError
@@ -66,7 +66,8 @@ class StoredImages:
     def raw(self, index: int) -> bytes:
         """The content of an image's file."""
         try:
-            return self.files.path(index).read_bytes()
+            with open_regular(self.files.path(index)) as file:
+                return file.read()
         except OSError as error:
             raise self._unreadable(index, reason_of(error)) from error
 

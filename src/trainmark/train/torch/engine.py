@@ -59,6 +59,7 @@ class TorchEngine:
         self.clock = GpuClock() if self._on_gpu else CpuClock()
         self._batches: dict[Source, Batches] = {}
         self._train: Batches | None = None
+        self._largest_pass_px: int | None = None
         self._step: Step | None = None
         self._whole: nn.Module | None = None
 
@@ -95,6 +96,7 @@ class TorchEngine:
         """Builds model, optimizer and batches."""
         self._state = build_state(self._context, self._workers, data.sample_shape)
         self._train = self._open(data.train)
+        self._largest_pass_px = data.largest_pass_px
         if data.evaluation is not None:
             self._open(data.evaluation)
         return chosen_options(self._context, self._state, is_synthetic=isinstance(data.train, Synthetic))
@@ -193,8 +195,7 @@ class TorchEngine:
         share = shares[self._workers.rank]
         some = share if len(share) else np.zeros(1, np.int64)  # an empty share still needs the width of a prediction
         batches, task = cast(DatasetBatches, self._open(source)), self._state.task
-        config = self._context.config
-        groups = alike(source, some, config.evaluate.batch_size, config.train.batch_size)
+        groups = alike(source, some, self._context.config.evaluate.batch_size, self._largest_pass_px)
         in_order = torch.from_numpy(np.argsort(np.concatenate(groups))).to(self._device)
         model.eval()
         with torch.inference_mode(), self._state.arithmetic.forward():
