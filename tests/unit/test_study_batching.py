@@ -87,10 +87,11 @@ def test_what_lies_within_the_noise_of_the_seeds_cannot_be_told() -> None:
     )
 
 
-def test_a_single_seed_is_no_verdict_and_without_random_batches_there_is_none() -> None:
+def test_few_seeds_are_no_verdict_and_without_random_batches_there_is_none() -> None:
     one = [strategy(name, (change,), (2.0,)) for name, change in (("random", 0.0), ("aspect", 0.01))]
     assert BATCHING.analyse(outcomes(*one)).findings == (
-        "aspect: quality differs from that of random by 0.01 in a single run; an epoch takes 1 of the time",
+        "aspect: too few seeds to tell whether it learns other than random: quality differs by 0.01, n = 1; an epoch "
+        "takes 1 of the time",
     )
     alone = BATCHING.analyse(outcomes(one[1]))
     assert alone.findings == () and "nothing to compare with" in str(alone.rows[0]["note"])

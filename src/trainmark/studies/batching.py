@@ -21,6 +21,7 @@ from trainmark.studies.verdict import between
 
 QUALITY, EPOCH_TIME, TIME = "quality_ensemble", "epoch_time_s", "time_to_train_all_s"
 PIXELS = "megapixels_per_step"
+FEWEST_SEEDS = 5  # whose range holds the median with 94 %
 CHANGE, SHARE = "quality_over_random", "epoch_time_over_random"
 
 
@@ -125,8 +126,8 @@ def _verdicts(outcomes: Outcomes) -> Iterator[str]:
 
 def _learns(changed: Summary) -> str:
     what = f"{between(changed)}, n = {changed.n}"
-    if changed.n == 1:
-        return f"quality differs from that of {RANDOM} by {between(changed)} in a single run"
+    if changed.n < FEWEST_SEEDS:
+        return f"too few seeds to tell whether it learns other than {RANDOM}: quality differs by {what}"
     if changed.low <= 0 <= changed.high:
         return f"cannot tell whether it learns other than {RANDOM}: quality differs by {what}"
     return f"quality is {'higher' if changed.value > 0 else 'lower'} than that of {RANDOM}: {what}"
