@@ -8,7 +8,21 @@ import traceback
 import typer
 
 import trainmark
-from trainmark.cli import data, flops, list_parts, machine, preflight, report, results, run, score, stored_runs, study
+from trainmark.cli import (
+    data,
+    flops,
+    list_parts,
+    machine,
+    preflight,
+    remove,
+    report,
+    results,
+    run,
+    score,
+    stored_runs,
+    study,
+    tag,
+)
 from trainmark.spec.errors import (
     EXIT_INTERRUPTED,
     EXIT_RUN_FAILED,
@@ -34,6 +48,8 @@ app.command("status")(stored_runs.status)
 app.command("cancel")(stored_runs.cancel)
 app.command("show")(stored_runs.show)
 app.command("results")(results.results)
+app.command("tag", context_settings=tag.SETTINGS)(tag.tag)
+app.command("remove")(remove.remove)
 app.command("report")(report.report)
 app.command("list")(list_parts.list_parts)
 app.command("flops")(flops.flops)

@@ -78,12 +78,6 @@ def row_of(run_id: str, path: str, values: Iterable[Any], names: Iterable[str]) 
     return row
 
 
-def result_row(path: str, facts: Facts, names: Iterable[str] = ()) -> Row:
-    """Returns a run as a flat record: its place, columns and these facts."""
-    wanted = list(dict.fromkeys((*COLUMNS, *names)))
-    return row_of(path.rpartition("/")[2], path, [facts.get(name) for name in wanted], wanted)
-
-
 def known_names() -> set[str]:
     """Returns the names that a condition may use whatever is stored; settings of datasets are known by the runs."""
     return {*PLACE, *COLUMNS, *ALIASES, *METRICS, *_settings(RunConfig)}

@@ -201,9 +201,7 @@ class RunFolder:
 
     def claim(self, number: int) -> Path:
         """The process that works, or worked, on this run; claims count from 1, and the newest is valid."""
-        return (
-            self.claims / f"{number:04d}.json" if number else self.path / "launcher.json"
-        )  # 0: of earlier versions
+        return self.claims / f"{number:04d}.json" if number else self.path / "launcher.json"  # 0: of earlier versions
 
     def newest_claim(self) -> int:
         """Returns the number of the newest claim; 0 if there is none."""
