@@ -3,7 +3,7 @@
 import csv
 import io
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -27,7 +27,7 @@ OF_RUNS: Columns = {
     "precision": Column("prec.", str),
     "scale": Column("M×P", str),
     "state": Column("state", str),
-    "tags": Column("tags", " ".join),
+    "tags": Column("tags", lambda tags: " ".join(tags)),  # type: ignore[arg-type]
 }
 DROP_ORDER = (
     "time_to_train_all_s",
@@ -97,14 +97,24 @@ def _show(value: Any, unit: str) -> str:
 
 def _cells(rows: list[Row], columns: Columns) -> Cells:
     """Returns the texts of each column, its heading first."""
-    return {
-        name: [column.heading, *("" if row[name] is None else _safe(column.show(row[name])) for row in rows)]
-        for name, column in columns.items()
-    }
+    return {name: [column.heading, *_texts(rows, name, column)] for name, column in columns.items()}
 
 
-def _safe(text: str) -> str:
-    return text if text.isprintable() else escape_control_characters(text)
+def _texts(rows: list[Row], name: str, column: Column) -> Iterator[str]:
+    shown: dict[Any, str] = {None: ""}  # most values of most columns are alike
+    for row in rows:
+        value = row[name]
+        key = tuple(value) if isinstance(value, list) else value
+        if key not in shown:
+            text = column.show(value)
+            shown[key] = text if text.isprintable() else escape_control_characters(text)
+        yield shown[key]
+
+
+def _width(texts: Collection[str]) -> int:
+    """Returns the width of a column on a terminal."""
+    different = set(texts)
+    return max(len(text) if text.isascii() else cell_len(text) for text in different)
 
 
 def _fitting(rows: list[Row], all_ids: list[str], width: int, gap: int) -> tuple[Cells, list[str]]:
@@ -114,14 +124,14 @@ def _fitting(rows: list[Row], all_ids: list[str], width: int, gap: int) -> tuple
         del columns["tags"]
     scales = (None if row["members"] is None else f"{row['members']}×{row['workers']}" for row in rows)
     every = _cells([{**row, "scale": scale} for row, scale in zip(rows, scales, strict=True)], columns)
-    widths = {name: max(map(cell_len, cells)) for name, cells in every.items()}
+    widths = {name: _width(cells) for name, cells in every.items()}
 
     def fits() -> bool:
         return sum(widths.values()) + gap * (len(widths) - 1) <= width
 
     if not fits():
         every["run_id"][1:] = short_ids([row["run_id"] for row in rows], all_ids)
-        widths["run_id"] = max(map(cell_len, every["run_id"]))
+        widths["run_id"] = _width(every["run_id"])
     for name in DROP_ORDER:
         if fits():
             break
@@ -151,10 +161,10 @@ def _lines(cells: Cells, rows: list[Row], gap: int) -> list[str]:
     """Returns the lines of a table; texts are aligned on the left, figures on the right."""
     aligned = []
     for name, texts in cells.items():
-        width = max(map(cell_len, texts))
+        width = _width(texts)
         is_text = name in OF_RUNS or any(isinstance(row[name], str | list) for row in rows)
-        pads = [" " * (width - cell_len(text)) for text in texts]
-        aligned.append([text + pad if is_text else pad + text for text, pad in zip(texts, pads, strict=True)])
+        pads = {text: " " * (width - cell_len(text)) for text in set(texts)}
+        aligned.append([text + pads[text] if is_text else pads[text] + text for text in texts])
     return [(" " * gap).join(line).rstrip() for line in zip(*aligned, strict=True)]
 
 

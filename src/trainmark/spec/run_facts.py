@@ -73,9 +73,7 @@ def _plain_leaves(record: Mapping[str, Any], prefix: str) -> Iterator[tuple[str,
 
 def row_of(run_id: str, path: str, values: Iterable[Any], names: Iterable[str]) -> Row:
     """Returns a run as a flat record; `values` are those of COLUMNS and of further names."""
-    row = {"run_id": run_id, "path": path, **dict(zip(names, values, strict=True))}
-    row["tags"], row["damage"] = row["tags"] or [], row["damage"] or []
-    return row
+    return {"run_id": run_id, "path": path, **dict(zip(names, values, strict=True))}
 
 
 def known_names() -> set[str]:

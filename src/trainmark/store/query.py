@@ -38,8 +38,8 @@ class Query:
 
     def check_names(self, rows: Sequence[Row]) -> None:
         """Raises if a name is neither known nor a fact of any of the runs."""
-        stored = {name for row in rows for name in self.names if row[name] is not None}
-        known = known_names() | stored
+        known = known_names()
+        known |= {name for name in self.names if name not in known and any(row[name] is not None for row in rows)}
         for name in (*map(_key, self.sort), *self.shown):
             if name not in known:
                 raise UnknownNameError(
