@@ -124,6 +124,18 @@ def test_one_database_keeps_runs_folders_apart(runs: Path, cache: Path, tmp_path
     assert sorted(path.name for path in cache.iterdir()) == ["results.sqlite"]
 
 
+def test_reindex_forgets_runs_folders_that_are_gone(runs: Path, cache: Path, tmp_path: Path) -> None:
+    other = write_run(tmp_path / "other", 0, 5e9).path.parent
+    rows_of(other, cache)
+    rows_of(runs, cache)
+    shutil.rmtree(other)
+    rows_of(runs, cache)
+    assert database(cache).execute("SELECT count(*) FROM runs").fetchone() == (4,)
+    rows_of(runs, cache, reindex=True)
+    assert database(cache).execute("SELECT path FROM folders").fetchall() == [(os.fsencode(runs.resolve()),)]
+    assert database(cache).execute("SELECT count(*) FROM runs").fetchone() == (3,)
+
+
 def test_a_runs_folder_is_known_by_its_real_path(runs: Path, cache: Path, tmp_path: Path, read: list[str]) -> None:
     (tmp_path / "link").symlink_to(runs)
     assert rows_of(tmp_path / "link", cache) == rows_of(runs, cache)

@@ -1,6 +1,5 @@
 """The list of runs behind `trainmark results`: read, filtered, and printed as table, CSV or JSON."""
 
-import json
 import os
 import sys
 from collections.abc import Sequence
@@ -11,6 +10,7 @@ from trainmark.cli.options import DEFAULT_RUNS_DIR
 from trainmark.cli.output import print_json, reading_progress
 from trainmark.report.console import result_console
 from trainmark.report.results_table import as_csv, print_results, shown_metrics
+from trainmark.spec.errors import escape_control_characters
 from trainmark.spec.result import Result
 from trainmark.spec.run_facts import Row
 from trainmark.spec.run_folder import RunFolder
@@ -30,7 +30,7 @@ def listed_runs(runs_dir: Path, query: Query, *, reindex: bool) -> tuple[list[Ro
     lister = Lister(cache_folder(os.environ), _build, reading_progress())
     rows, notes = lister.list_runs(runs_dir, names, reindex=reindex)
     for note in notes:
-        sys.stderr.write(f"Note: {note}\n")
+        sys.stderr.write(f"Note: {escape_control_characters(note)}\n")
     query.check_names(rows)
     return query.select(rows), [row["run_id"] for row in rows]
 
@@ -62,7 +62,7 @@ def print_groups(rows: list[Row], by: Sequence[str], figures: Sequence[str], sty
     if style == "csv":
         sys.stdout.write(table.as_csv(line_end="\r\n"))
     elif style == "json":
-        print(json.dumps(list(table.rows), indent=2, allow_nan=False))
+        print_json(list(table.rows))
     elif table.rows:
         print_study(table, result_console())
     else:

@@ -75,7 +75,18 @@ class Index:
             self._save(rows, [os.fsencode(run) for run in gone])
         except _DamagedIndexError:
             self._discard()
-            self._save(rows, [])
+            with suppress(_DamagedIndexError):  # twice at once: another time
+                self._save(rows, [])
+
+    def forget_lost_folders(self) -> None:
+        """Forgets runs folders that no longer exist; they are read again if they come back."""
+        with suppress(_DamagedIndexError), self._connected() as database:
+            for folder, path in database.execute("SELECT id, path FROM folders").fetchall():
+                if not os.path.isdir(path):  # noqa: PTH112  bytes
+                    database.execute("BEGIN IMMEDIATE")
+                    database.execute("DELETE FROM runs WHERE folder = ?", (folder,))
+                    database.execute("DELETE FROM folders WHERE id = ?", (folder,))
+                    database.execute("COMMIT")
 
     def _load(self, names: Sequence[str]) -> dict[str, Indexed]:
         paths = [f'$."{name}"' for name in ("state", *names)]  # two at least: SQLite then gives an array

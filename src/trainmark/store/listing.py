@@ -49,6 +49,8 @@ class Lister:
         known = {} if reindex else {n: each for n, each in indexed.items() if each.stamp == stamps.get(n)}
         read = self._read(index, base, [name for name in found if name not in known], stamps, wanted)
         self._save(index, {}, gone=[name for name in indexed if name not in found])
+        if reindex and not self._notes:
+            self._forget_lost_folders(index)
         if index.was_damaged:
             self._notes.append(f"The index {index.path} was damaged; it was made anew from the run folders.")
         values = {name: each.values for name, each in known.items()} | read
@@ -107,6 +109,12 @@ class Lister:
             return
         try:
             index.save(batch, gone)
+        except UnusableIndexError as error:
+            self._cannot_use(index, error)
+
+    def _forget_lost_folders(self, index: Index) -> None:
+        try:
+            index.forget_lost_folders()
         except UnusableIndexError as error:
             self._cannot_use(index, error)
 
