@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from trainmark.report.results_table import as_csv
+from trainmark.report.results_table import as_csv, shown_metrics
 from trainmark.spec.condition import ConditionError
 from trainmark.spec.errors import ConfigError, UnknownNameError
 from trainmark.spec.registries import METRICS
 from trainmark.spec.result_schema import parse_result
-from trainmark.spec.run_facts import COLUMNS, facts_of, facts_without_result, known_names
+from trainmark.spec.run_facts import COLUMNS, OFTEN_ASKED, facts_of, facts_without_result, known_names
 from trainmark.spec.tags import RunTags
 from trainmark.store.query import Query, columns_of, split_names
 from trainmark.studies.groups import group_runs
@@ -74,6 +74,10 @@ def test_every_column_metric_and_setting_is_a_known_name() -> None:
     known = known_names()
     assert {"run_id", "tag", "flops", "train.precision", "ensemble.members", "launch.launcher"} <= known
     assert set(METRICS) <= known
+
+
+def test_what_is_often_asked_for_is_what_the_table_shows() -> None:
+    assert (*COLUMNS, *shown_metrics()) == OFTEN_ASKED
 
 
 def test_names_are_separated_by_commas() -> None:

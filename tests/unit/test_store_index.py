@@ -109,7 +109,7 @@ def test_a_young_result_is_read_again_as_it_could_change_within_one_time_stamp(
 
 def test_reindex_reads_everything_again(runs: Path, cache: Path, read: list[str]) -> None:
     first = rows_of(runs, cache)
-    database(cache).execute('UPDATE runs SET facts = \'{"state": "failed"}\'')
+    database(cache).execute("UPDATE runs SET often = json_set(often, '$[0]', 'failed')")
     assert [row["state"] for row in rows_of(runs, cache)] == ["failed"] * 3
     assert rows_of(runs, cache, reindex=True) == first
     assert rows_of(runs, cache) == first
@@ -180,7 +180,11 @@ def with_other_facts(path: Path) -> None:
     sqlite3.connect(path, isolation_level=None).execute("UPDATE runs SET facts = 'no JSON'")
 
 
-@pytest.mark.parametrize("damage", [truncated, overwritten, without_a_table, with_other_facts])
+def with_another_list(path: Path) -> None:
+    sqlite3.connect(path, isolation_level=None).execute("UPDATE runs SET often = '[1, 2]'")
+
+
+@pytest.mark.parametrize("damage", [truncated, overwritten, without_a_table, with_other_facts, with_another_list])
 def test_a_damaged_index_is_made_anew_with_one_note(runs: Path, cache: Path, damage: Any) -> None:
     first = rows_of(runs, cache)
     damage(cache / "results.sqlite")

@@ -22,6 +22,12 @@ COLUMNS = (
     *("state", "started_at", "workload", "size", "model", "dataset", "precision"),
     *("members", "workers", "system_scale", "members_finished", "study", "tags", "note", "reason", "damage"),
 )
+# What a list shows unless told otherwise: the index has these at hand. A change needs a new schema of the index.
+OFTEN_ASKED = (
+    *COLUMNS,
+    *("throughput_samples_per_s", "flops", "flops_share_of_ceiling", "quality_ensemble", "vflops"),
+    "time_to_train_all_s",
+)
 ALIASES = {"tag": "tags", "run": "run_id"}
 MAX_TEXT = 200  # characters; a longer text, such as torch's build, is not listed
 

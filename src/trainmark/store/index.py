@@ -4,10 +4,11 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from trainmark.spec.run_facts import Facts
+from trainmark.spec.run_facts import OFTEN_ASKED, Facts
 
 if TYPE_CHECKING:
     import sqlite3
@@ -16,8 +17,8 @@ SCHEMA = 1  # of the index; one of another number is dropped and rebuilt
 BUSY_S = 2.0  # to wait for another process that writes
 TABLES = (
     "CREATE TABLE folders (id INTEGER PRIMARY KEY, path BLOB NOT NULL UNIQUE)",
-    "CREATE TABLE runs (folder INTEGER NOT NULL, run BLOB NOT NULL, stamp TEXT NOT NULL, facts TEXT NOT NULL, "
-    "PRIMARY KEY (folder, run))",
+    "CREATE TABLE runs (folder INTEGER NOT NULL, run BLOB NOT NULL, stamp TEXT NOT NULL, often TEXT NOT NULL, "
+    "facts TEXT NOT NULL, PRIMARY KEY (folder, run))",
 )
 # Errors of the place, not of the content: permissions, locks, full disks (sqlite.org/rescode.html, primary codes).
 OF_PLACE = {3: "no permission", 5: "locked", 6: "locked", 8: "read-only", 10: "I/O error", 13: "full", 14: "unreadable"}
@@ -35,7 +36,7 @@ class Indexed(NamedTuple):
     """What the index holds of a run: the stamp of its files when they were read, and the facts asked for."""
 
     stamp: str
-    values: list[Any]
+    values: Sequence[Any]
 
 
 def cache_folder(environment: Mapping[str, str]) -> Path:
@@ -68,9 +69,7 @@ class Index:
 
     def save(self, changed: Mapping[str, tuple[str, Facts]], gone: Iterable[str] = ()) -> None:
         """Stores stamp and facts of changed runs, and forgets runs that are gone, in one transaction."""
-        rows = [
-            (os.fsencode(run), stamp, json.dumps(facts, allow_nan=False)) for run, (stamp, facts) in changed.items()
-        ]
+        rows = [(os.fsencode(run), stamp, *_as_json(facts)) for run, (stamp, facts) in changed.items()]
         try:
             self._save(rows, [os.fsencode(run) for run in gone])
         except _DamagedIndexError:
@@ -89,27 +88,29 @@ class Index:
                     database.execute("COMMIT")
 
     def _load(self, names: Sequence[str]) -> dict[str, Indexed]:
-        paths = [f'$."{name}"' for name in ("state", *names)]  # two at least: SQLite then gives an array
-        wanted = ", ".join("?" * len(paths))
+        """Facts that are often asked for are stored as an array; others are extracted by SQLite, which takes longer."""
+        further = [name for name in names if name not in OFTEN_ASKED]
+        paths = [f'$."{name}"' for name in ("state", *further)]  # two at least: SQLite then gives an array
+        extracted = f"json_extract(facts, {', '.join('?' * len(paths))})" if further else "'[null]'"
         with self._connected() as database:
             found = database.execute(
-                f"SELECT run, stamp, json_extract(facts, {wanted}) FROM runs "
+                f"SELECT run, stamp, often, {extracted} FROM runs "
                 "WHERE folder = (SELECT id FROM folders WHERE path = ?)",
-                (*paths, self._folder),
+                (*(paths if further else ()), self._folder),
             ).fetchall()
-            values = json.loads(f"[{','.join(each for _, _, each in found)}]")
-            return {
-                os.fsdecode(run): Indexed(stamp, of_run[1:])
-                for (run, stamp, _), of_run in zip(found, values, strict=True)
-            }
+            often, others = (json.loads(f"[{','.join(row[i] for row in found)}]") for i in (2, 3))
+            places = {name: place for place, name in enumerate((*OFTEN_ASKED, "", *further))}
+            wanted = itemgetter(*(places[name] for name in names), 0, 0)  # a tuple, however few names
+            values = [wanted(one + other)[:-2] for one, other in zip(often, others, strict=True)]
+            return {os.fsdecode(row[0]): Indexed(row[1], of_run) for row, of_run in zip(found, values, strict=True)}
 
-    def _save(self, rows: list[tuple[bytes, str, str]], gone: list[bytes]) -> None:
+    def _save(self, rows: list[tuple[bytes, str, str, str]], gone: list[bytes]) -> None:
         with self._connected() as database:
             database.execute("BEGIN IMMEDIATE")
             database.execute("INSERT OR IGNORE INTO folders (path) VALUES (?)", (self._folder,))
             (folder,) = database.execute("SELECT id FROM folders WHERE path = ?", (self._folder,)).fetchone()
             database.executemany("DELETE FROM runs WHERE folder = ? AND run = ?", [(folder, run) for run in gone])
-            database.executemany("INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?)", [(folder, *row) for row in rows])
+            database.executemany("INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?)", [(folder, *row) for row in rows])
             database.execute("COMMIT")
 
     @contextmanager
@@ -132,7 +133,7 @@ class Index:
             if code in OF_PLACE:
                 raise UnusableIndexError(f"{OF_PLACE[code]}: {error}") from error
             raise _DamagedIndexError(str(error)) from error
-        except (ValueError, TypeError) as error:  # content that is not ours
+        except (ValueError, TypeError, IndexError) as error:  # content that is not ours
             raise _DamagedIndexError(str(error)) from error
 
     def _discard(self) -> None:
@@ -145,6 +146,12 @@ class Index:
                 self.path.unlink()
         except OSError as error:
             raise UnusableIndexError(f"damaged, and cannot be removed: {error.strerror}") from error
+
+
+def _as_json(facts: Facts) -> tuple[str, str]:
+    """Returns the facts that are often asked for, as an array, and all facts."""
+    often = [facts.get(name) for name in OFTEN_ASKED]
+    return json.dumps(often, allow_nan=False), json.dumps(facts, allow_nan=False)
 
 
 def _create_tables(database: "sqlite3.Connection") -> None:

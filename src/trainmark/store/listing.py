@@ -53,7 +53,8 @@ class Lister:
             self._forget_lost_folders(index)
         if index.was_damaged:
             self._notes.append(f"The index {index.path} was damaged; it was made anew from the run folders.")
-        values = {name: each.values for name, each in known.items()} | read
+        values: dict[str, Sequence[Any]] = {name: each.values for name, each in known.items()}
+        values.update(read)
         clear_leftovers(base)
         rows = [
             row_of(name, str((base / name).resolve()) if found[name] else f"{base}/{name}", values[name], wanted)
