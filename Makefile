@@ -26,6 +26,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/levers.py
 	$(BIN)/python benchmarks/memory.py
 	$(BIN)/python benchmarks/loading.py
+	$(BIN)/python benchmarks/store.py
 	$(BIN)/python -m benchmarks.slurm_overhead
 	$(BIN)/python -m benchmarks.bagging_scaling
 

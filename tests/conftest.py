@@ -48,6 +48,12 @@ SMALL = [
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
 
+def _of_tests(folder: Path) -> dict[str, str]:
+    """Variables of the program in tests: no accelerator, a wide terminal, an index of their own beside the folder."""
+    cache = folder.with_name(f"{folder.name}-cache")
+    return {"CUDA_VISIBLE_DEVICES": "", "COLUMNS": "200", "TRAINMARK_CACHE_DIR": str(cache)}
+
+
 @pytest.fixture
 def trainmark(tmp_path: Path) -> Command:
     """Runs `trainmark …` in an empty folder; runs are stored in its `runs`."""
@@ -56,7 +62,7 @@ def trainmark(tmp_path: Path) -> Command:
         return subprocess.run(
             [sys.executable, "-m", "trainmark", *arguments],
             cwd=tmp_path,
-            env={**os.environ, "CUDA_VISIBLE_DEVICES": "", "COLUMNS": "200", **environment},
+            env={**os.environ, **_of_tests(tmp_path), **environment},
             preexec_fn=on_two_cores,
             capture_output=True,
             text=True,
@@ -71,7 +77,7 @@ def warm_trainmark(tmp_path: Path) -> Command:
     """Like `trainmark`, but faster: see tests/warm.py."""
 
     def run(*arguments: str, timeout: float = TIMEOUT_S, **environment: str) -> subprocess.CompletedProcess[str]:
-        variables = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "COLUMNS": "200", **environment}
+        variables = {**os.environ, **_of_tests(tmp_path), **environment}
         process = WarmProcess([*arguments], tmp_path, variables)
         try:
             output, errors = process.communicate(timeout)

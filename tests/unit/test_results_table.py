@@ -6,9 +6,11 @@ from typing import Any
 import pytest
 
 from tests.unit.test_report_page import written_config, written_result
-from trainmark.report.results_table import print_results, result_row, short_id
+from trainmark.report.results_table import print_results, short_ids, shown_metrics
 from trainmark.spec.result import Metric, Result
+from trainmark.spec.run_facts import COLUMNS, facts_of, facts_without_result, row_of
 from trainmark.spec.run_folder import matches_id
+from trainmark.spec.tags import RunTags
 
 IDS = [
     "20261115-090000-image-classification-abcd",
@@ -32,6 +34,14 @@ def result(**changes: Any) -> Result:
         "time_to_train_all_s": metric(15.9),
     }
     return written_result(2, config=config, metrics=metrics, **changes)
+
+
+def result_row(path: Path, result: Result | None, reason: str | None, tags: RunTags | None = None) -> dict[str, Any]:
+    """The row of a run, with the metrics of the table."""
+    tags = tags or RunTags()
+    facts = facts_of(result, tags) if result else facts_without_result(reason or "", tags)
+    names = [*COLUMNS, *shown_metrics()]
+    return row_of(path.name, str(path), [facts.get(name) for name in names], names)
 
 
 def row(run_id: str = IDS[0], **changes: Any) -> dict[str, Any]:
@@ -101,14 +111,14 @@ def test_a_row_in_json_says_what_ran() -> None:
 
 
 def test_short_ids_name_one_run_alone() -> None:
-    assert [short_id(run_id, IDS) for run_id in IDS] == [
+    assert short_ids(IDS, IDS) == [
         "20261115-090000",
         "20261115-090001-ef01",
         "20261115-090001-2345",
     ]
-    assert short_id("mine", ["mine", "mine-too"]) == "mine"
-    for run_id in IDS:
-        assert [other for other in IDS if matches_id(other, short_id(run_id, IDS))] == [run_id]
+    assert short_ids(["mine"], ["mine", "mine-too"]) == ["mine"]
+    for run_id, short in zip(IDS, short_ids(IDS, IDS), strict=True):
+        assert [other for other in IDS if matches_id(other, short)] == [run_id]
 
 
 def test_no_runs_and_no_matching_runs_are_said_apart(capsys: pytest.CaptureFixture[str]) -> None:
@@ -116,5 +126,31 @@ def test_no_runs_and_no_matching_runs_are_said_apart(capsys: pytest.CaptureFixtu
     print_results([], IDS, "runs")
     assert capsys.readouterr().out == (
         "No runs in runs. Start one with: trainmark run\n"
-        "None of the 3 runs in runs matches. Remove --workload and --state to see them.\n"
+        "None of the 3 runs in runs matches. Remove --workload, --state and --where to see them.\n"
     )
+
+
+def test_tags_have_a_column_if_a_run_has_any(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tagged = result_row(Path("/runs") / IDS[0], result(), None, RunTags(tags=("baseline", "night")))
+    head, first, second, *_ = shown([tagged, row(IDS[1])], 80, monkeypatch, capsys)
+    assert head.split() == ["run", "model", "state", "tags", "samples", "FLOPS", "quality"]
+    assert "complete baseline night" in first
+    assert second.split()[:3] == ["20261115-090001-ef01", "resnet-tiny", "complete"]
+
+
+def test_chosen_columns_are_shown_as_they_are_asked_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    print_results([{**row(), "seed": 7, "note": "a\x1b[31mb"}], IDS, "runs", ["flops", "run_id", "seed", "note"])
+    assert capsys.readouterr().out.splitlines() == [
+        "  flops run_id                                    seed note",
+        f"61.44 G {IDS[0]}    7 a\\x1b[31mb",
+    ]
+
+
+def test_ten_thousand_runs_get_short_ids_within_seconds() -> None:
+    ids = [f"20261115-{second:06d}-w-{second:04x}" for second in range(10_000)]
+    assert short_ids(ids, ids) == [run_id[:15] for run_id in ids]

@@ -7,13 +7,15 @@ from typing import Any
 import pytest
 
 from trainmark.report.result_table import head_lines
-from trainmark.report.results_table import result_row
+from trainmark.spec import result_schema
 from trainmark.spec.config import RunConfig
 from trainmark.spec.errors import RunNotFoundError
 from trainmark.spec.plan import Plan
 from trainmark.spec.result import Result
+from trainmark.spec.run_facts import facts_of
 from trainmark.spec.run_folder import RunFolder
-from trainmark.store.runs import read_result
+from trainmark.spec.tags import RunTags
+from trainmark.store.runs import keep_earlier_result, read_result
 
 STORED = Path(__file__).with_name("stored_results")
 
@@ -63,7 +65,7 @@ def test_an_older_result_without_cores_and_newer_settings_is_read_listed_and_sho
     result = read_result(folder_with(tmp_path, older))
     assert result is not None
     assert (result.plan.slots, result.plan.cores, result.plan.cores_used) == (2, None, 2)
-    assert result_row(tmp_path, result, None)["precision"] == "fp32"
+    assert facts_of(result, RunTags())["precision"] == "fp32"
     assert head_lines(result)[1] == (
         "2 members × 1 worker = system scale 2, 2 members at a time on Intel(R) Xeon(R) Processor: "
         "2 of 2 worker slots used"
@@ -90,3 +92,56 @@ def test_a_stored_result_that_cannot_be_read_names_the_field(
     with pytest.raises(RunNotFoundError, match="cannot be read as a Result: ") as error:
         read_result(folder_with(tmp_path, record))
     assert words in str(error.value)
+
+
+def test_a_result_of_an_older_schema_is_migrated_on_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def rename(record: dict[str, Any]) -> dict[str, Any]:
+        return {**{key: value for key, value in record.items() if key != "scale"}, "size": record["scale"]}
+
+    monkeypatch.setattr(result_schema, "MIGRATIONS", {0: rename})
+    record = stored("of-0.1.0.json")
+    old = {**record, "schema": "trainmark.result/0", "scale": record["size"]}
+    del old["size"]
+    assert read_result(folder_with(tmp_path, old)) == Result.model_validate_json(json.dumps(record))
+
+
+def test_migrations_of_several_steps_are_applied_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    record = stored("of-0.1.0.json")
+    monkeypatch.setattr(result_schema, "newest_schema", lambda: 3)
+    migrations = {
+        1: lambda record: {**record, "kind": record["size"]},
+        2: lambda record: {**record, "size": record["kind"] * 2},
+    }
+    monkeypatch.setattr(result_schema, "MIGRATIONS", migrations)
+    seen: list[dict[str, Any]] = []
+
+    class Reads:
+        @staticmethod
+        def model_validate_json(text: str) -> None:
+            seen.append(json.loads(text))
+
+    monkeypatch.setattr(result_schema, "Result", Reads)
+    result_schema.parse_result(json.dumps(record).encode())
+    assert seen == [{**record, "schema": "trainmark.result/3", "kind": "tiny", "size": "tinytiny"}]
+
+
+def test_there_is_a_migration_from_every_schema_since_the_first() -> None:
+    assert sorted(result_schema.MIGRATIONS) == list(range(1, result_schema.newest_schema()))
+
+
+def test_a_newer_schema_is_refused_by_name(tmp_path: Path) -> None:
+    record = stored("of-0.1.0.json") | {"schema": "trainmark.result/12"}
+    with pytest.raises(RunNotFoundError) as error:
+        read_result(folder_with(tmp_path, record))
+    assert str(error.value) == (
+        f"{tmp_path}/result.json cannot be read: its schema is trainmark.result/12, but this version of trainmark "
+        "reads up to trainmark.result/1. Update trainmark."
+    )
+
+
+def test_a_newer_result_is_kept_when_the_run_is_collected_again(tmp_path: Path) -> None:
+    new = Result.model_validate_json((STORED / "of-0.1.0.json").read_bytes())
+    folder = folder_with(tmp_path, stored("of-0.1.0.json") | {"schema": "trainmark.result/2"})
+    kept = keep_earlier_result(folder, new)
+    assert kept.warnings[0] == "the Result stored earlier cannot be read; it is kept as result-1.json"
+    assert folder.earlier_result(1).exists()

@@ -1,4 +1,4 @@
-"""The `trainmark` command: registers the subcommands and maps errors to one line and an exit code."""
+"""The `trainmark` command: global options, and errors mapped to one line and an exit code."""
 
 import io
 import os
@@ -8,7 +8,7 @@ import traceback
 import typer
 
 import trainmark
-from trainmark.cli import data, flops, list_parts, machine, preflight, report, results, run, score, stored_runs, study
+from trainmark.cli.commands import register
 from trainmark.spec.errors import (
     EXIT_INTERRUPTED,
     EXIT_RUN_FAILED,
@@ -28,20 +28,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-app.command("run")(run.run)
-app.command("resume")(stored_runs.resume)
-app.command("status")(stored_runs.status)
-app.command("cancel")(stored_runs.cancel)
-app.command("show")(stored_runs.show)
-app.command("results")(results.results)
-app.command("report")(report.report)
-app.command("list")(list_parts.list_parts)
-app.command("flops")(flops.flops)
-app.command("score")(score.score)
-app.add_typer(study.study, name="study")
-app.add_typer(data.data, name="data")
-app.command("machine")(machine.machine)
-app.command("preflight")(preflight.preflight)
+register(app)
 
 
 def print_version(wanted: bool) -> None:

@@ -12,6 +12,7 @@ from trainmark.report.live import LiveProgress, progress_printer
 from trainmark.report.result_table import print_result
 from trainmark.spec.errors import RunFailedError
 from trainmark.spec.result import Result
+from trainmark.spec.tags import RunTags
 
 
 def print_json(data: Any) -> None:
@@ -47,12 +48,17 @@ def bootstrap_progress() -> Callable[[int, int], None]:
     return progress_printer(progress_console(), "preparing the run", "bootstraps", silent_s=2.0)
 
 
-def show_result(result: Result, *, as_json: bool) -> None:
-    """Prints the Result on standard output."""
+def reading_progress() -> Callable[[int, int], None]:
+    """Returns progress of reading stored runs on standard error; silent for few."""
+    return progress_printer(progress_console(), "reading results", "runs", silent_s=2.0)
+
+
+def show_result(result: Result, *, as_json: bool, tags: RunTags | None = None) -> None:
+    """Prints the Result on standard output; for people, with the tags of the run."""
     if as_json:
         print(result.as_json(), end="")
     else:
-        print_result(result, result_console())
+        print_result(result, result_console(), tags)
 
 
 def end_with_result(result: Result, run_path: Path, *, as_json: bool) -> None:

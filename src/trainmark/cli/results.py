@@ -7,16 +7,33 @@ import typer
 from trainmark.cli.options import DEFAULT_RUNS_DIR, AsJson, RunsDir
 
 if TYPE_CHECKING:
-    from trainmark.spec.result import Result
-    from trainmark.spec.run_folder import RunFolder
+    from trainmark.cli.listed import Style
 
-STATES = ("complete", "partial", "failed", "unfinished", "unreadable")
+Where = Annotated[
+    str | None,
+    typer.Option(metavar="CONDITION", help="Only runs for which it holds, e.g. 'members>=4 and tag=baseline'."),
+]
+Sort = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME", help="Order; -NAME: the largest first. May be given several times."),
+]
+Names = Annotated[str | None, typer.Option(metavar="NAME,…", help="Columns, or with --group the figures.")]
+Group = Annotated[
+    str | None, typer.Option(metavar="NAME,…", help="One row per value: number of runs, medians, intervals.")
+]
 
 
 def results(
     workload: Annotated[str | None, typer.Option(help="Only runs of this workload.")] = None,
     state: Annotated[str | None, typer.Option(help="Only runs in this state, e.g. complete.")] = None,
+    where: Where = None,
+    sort: Sort = None,
+    group: Group = None,
+    columns: Names = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="At most so many runs.")] = None,
     runs_dir: RunsDir = DEFAULT_RUNS_DIR,
+    reindex: Annotated[bool, typer.Option("--reindex", help="Rebuild the index from the run folders.")] = False,
+    csv: Annotated[bool, typer.Option("--csv", help="Print CSV (RFC 4180).")] = False,
     json: AsJson = False,
 ) -> None:
     """List the stored runs, oldest first.
@@ -25,13 +42,36 @@ def results(
     Examples:
       trainmark results
       trainmark results --workload image-classification --state complete
+      trainmark results --where 'members>=4 and train.precision=bf16'
+      trainmark results --sort -flops --limit 10 --columns run_id,flops,tags
+      trainmark results --group model,precision --columns flops
     """
-    from trainmark.cli.output import print_json
-    from trainmark.report.results_table import print_results, result_row
+    from trainmark.cli.listed import listed_runs, print_groups, print_rows
+    from trainmark.report.results_table import shown_metrics
+    from trainmark.spec.errors import ConfigError
+    from trainmark.store.query import Query, split_names
+
+    if csv and json:
+        raise ConfigError("--csv and --json exclude each other. Choose one.")
+    _check(workload, state)
+    by, chosen = split_names(group, "--group"), split_names(columns, "--columns")
+    order = tuple(name for given in sort or () for name in split_names(given, "--sort"))
+    figures = chosen or tuple(shown_metrics())
+    query = Query(where, {"workload": workload, "state": state}, order, limit, (*by, *figures))
+    rows, ids = listed_runs(runs_dir, query, reindex=reindex)
+    style: Style = "csv" if csv else "json" if json else "table"
+    if by:
+        print_groups(rows, by, figures, style)
+    else:
+        print_rows(rows, ids, str(runs_dir), chosen, style)
+
+
+def _check(workload: str | None, state: str | None) -> None:
+    """Raises if there is no such workload or state."""
     from trainmark.spec.errors import ConfigError
     from trainmark.spec.registries import WORKLOADS
     from trainmark.spec.registry import did_you_mean
-    from trainmark.store.runs import all_runs
+    from trainmark.spec.run_facts import STATES
 
     if state not in (None, *STATES):
         raise ConfigError(
@@ -39,27 +79,3 @@ def results(
         )
     if workload is not None:
         _ = WORKLOADS[workload]
-    folders = all_runs(runs_dir, must_exist=runs_dir != DEFAULT_RUNS_DIR)
-    rows = [result_row(folder.path, *_result_of(folder)) for folder in folders]
-    rows = [row for row in rows if workload in (None, row["workload"]) and state in (None, row["state"])]
-    if json:
-        print_json(rows)
-    else:
-        print_results(rows, [folder.run_id for folder in folders], str(runs_dir))
-
-
-def _result_of(folder: "RunFolder") -> "tuple[Result | None, str | None]":
-    """Returns the stored Result, or one built from the events so far, or the reason why there is none."""
-    from trainmark.spec.errors import TrainmarkError
-    from trainmark.store.runs import read_result
-
-    try:
-        if stored := read_result(folder):
-            return stored, None
-        from trainmark.collect.build import build_result  # not loaded for runs that have ended
-
-        return build_result(folder), None
-    except TrainmarkError as error:
-        return None, str(error)
-    except Exception as error:  # noqa: BLE001  an unreadable run must not hide the others
-        return None, f"{type(error).__name__}: {error}"

@@ -84,6 +84,8 @@ def show(run: RunName = "latest", runs_dir: RunsDir = DEFAULT_RUNS_DIR, json: As
     from trainmark.collect.build import build_result
     from trainmark.launch.launcher import ask_queue
     from trainmark.store.runs import find_run, read_result
+    from trainmark.store.tags import read_tags
 
     folder = find_run(run, runs_dir)
-    show_result(read_result(folder) or build_result(folder, ask_queue(folder)), as_json=json)
+    result = read_result(folder) or build_result(folder, ask_queue(folder))
+    show_result(result, as_json=json, tags=read_tags(folder)[0])

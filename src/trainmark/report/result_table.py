@@ -10,20 +10,27 @@ from rich.text import Text
 from trainmark.spec.metrics import metric_rows
 from trainmark.spec.plan import describe_scale, describe_slots
 from trainmark.spec.result import MemberResult, Metric, Result
+from trainmark.spec.tags import RunTags
 from trainmark.spec.units import counted, show_interval, show_value
 
 NOTES_BESIDE = 110  # minimum width for notes in the table
 
 
-def print_result(result: Result, console: Console) -> None:
-    """Prints the Result as tables."""
-    parts: list[RenderableType] = [Text("\n".join(head_lines(result)))]
+def print_result(result: Result, console: Console, tags: RunTags | None = None) -> None:
+    """Prints the Result as tables, with the tags of the run."""
+    parts: list[RenderableType] = [Text("\n".join([*head_lines(result), *(tag_lines(tags) if tags else ())]))]
     if any(metric.value is not None for metric in result.metrics.values()):
         parts.extend(_metrics(result, notes_below=console.width < NOTES_BESIDE))
     parts.append(_members_table(result))
     for warning in result.warnings:
         parts.append(Text(f"! {warning}", style="yellow"))
     console.print(Group(*parts))
+
+
+def tag_lines(tags: RunTags) -> list[str]:
+    """Returns lines with the tags and the note of a run."""
+    lines = [f"tags: {' '.join(tags.tags)}"] if tags.tags else []
+    return [*lines, *([f"note: {tags.note}"] if tags.note else [])]
 
 
 def head_lines(result: Result) -> list[str]:

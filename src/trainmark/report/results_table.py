@@ -1,21 +1,24 @@
-"""Table of many Results, one row each, with as many columns as fit."""
+"""Table of many runs, one row each, with as many columns as fit."""
 
-from collections.abc import Iterator
-from pathlib import Path
+import csv
+import io
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
+from functools import partial
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
+from rich.cells import cell_len
 
 from trainmark.report.console import NARROW, result_console
+from trainmark.spec.errors import escape_control_characters
 from trainmark.spec.metrics import Column, metric_rows
-from trainmark.spec.result import Result
+from trainmark.spec.run_facts import Row
 from trainmark.spec.run_folder import matches_id
-
-Row = dict[str, Any]
+from trainmark.spec.units import show_value
 
 # Key of the row → heading and format.
 Columns = dict[str, Column]
+Cells = dict[str, list[str]]
 OF_RUNS: Columns = {
     "run_id": Column("run", str),
     "workload": Column("workload", str),
@@ -24,6 +27,7 @@ OF_RUNS: Columns = {
     "precision": Column("prec.", str),
     "scale": Column("M×P", str),
     "state": Column("state", str),
+    "tags": Column("tags", lambda tags: " ".join(tags)),  # type: ignore[arg-type]
 }
 DROP_ORDER = (
     "time_to_train_all_s",
@@ -34,6 +38,7 @@ DROP_ORDER = (
     "size",
     "scale",
     "model",
+    "tags",
 )
 START = len("20261115-045355")
 
@@ -42,46 +47,30 @@ def _of_metrics() -> Columns:
     return {name: row.results_column for name, row in metric_rows().items() if row.results_column is not None}
 
 
-def result_row(path: Path, result: Result | None, reason: str | None) -> Row:
-    """Returns a run as a flat record; a run without a readable Result has the reason."""
-    row: Row = {"run_id": path.name, "path": str(path), "state": "unreadable", "started_at": None}
-    row |= dict.fromkeys(("workload", "size", "model", "dataset", "precision", "members", "workers", "system_scale"))
-    metrics = _of_metrics()
-    row |= {"members_finished": None, **dict.fromkeys(metrics), "damage": [reason] if reason else []}
-    if result is None:
-        return row
-    config, plan = result.config, result.plan
-    return row | {
-        "state": result.state,
-        "started_at": result.started_at,
-        "workload": result.workload,
-        "size": result.size,
-        "model": config.model,
-        "dataset": config.dataset,
-        "precision": config.train.precision,
-        "members": plan.members,
-        "workers": plan.workers_per_member,
-        "system_scale": plan.system_scale,
-        "members_finished": sum(member.state == "finished" for member in result.members),
-        **{name: result.metrics[name].value for name in metrics if name in result.metrics},
-        "damage": result.damage,
-    }
+def shown_metrics() -> list[str]:
+    """Returns the metrics that the table has unless columns are chosen."""
+    return list(_of_metrics())
 
 
-def print_results(rows: list[Row], all_ids: list[str], runs_dir: str) -> None:
-    """Prints the rows as a table; `all_ids` of all stored runs keep shortened ids unique."""
+def print_results(rows: list[Row], all_ids: list[str], runs_dir: str, chosen: Sequence[str] = ()) -> None:
+    """Prints the rows as a table of the chosen columns, or of as many as fit; short ids are unique among `all_ids`."""
     console = result_console()
     if not rows:
         none = f"No runs in {runs_dir}. Start one with: trainmark run"
         if all_ids:
-            none = f"None of the {len(all_ids)} runs in {runs_dir} matches. Remove --workload and --state to see them."
+            none = f"None of the {len(all_ids)} runs in {runs_dir} matches. "
+            none += "Remove --workload, --state and --where to see them."
         console.print(none, soft_wrap=True, markup=False)
         return
-    layouts = list(_layouts(rows, all_ids, console))
-    unlimited = console.options.update(max_width=10_000)
-    fitting = (each for each in layouts if console.measure(each[0], options=unlimited).maximum <= console.width)
-    table, hidden = next(fitting, layouts[-1])
-    console.print(table)
+    gap = 1 if console.width < NARROW else 2
+    hidden: list[str] = []
+    if chosen:
+        cells = _cells(rows, {name: _column(name) for name in chosen})
+    else:
+        cells, hidden = _fitting(rows, all_ids, console.width, gap)
+    heading, *lines = _lines(cells, rows, gap)
+    console.print(heading, style="bold", markup=False, soft_wrap=True)
+    console.file.write("".join(f"{line}\n" for line in lines))  # rich takes seconds for thousands
     if hidden:
         console.print(f"Not shown at this width: {', '.join(hidden)}. Widen the terminal, or add --json.", style="dim")
     for row in rows:
@@ -90,34 +79,105 @@ def print_results(rows: list[Row], all_ids: list[str], runs_dir: str) -> None:
             console.print(f"! {row['run_id']}: {row['damage'][0]}{more}", style="yellow", markup=False)
 
 
-def _layouts(rows: list[Row], all_ids: list[str], console: Console) -> Iterator[tuple[Table, list[str]]]:
-    """Yields tables from the widest to the narrowest, each with the headings of its hidden columns."""
-    columns = every = OF_RUNS | _of_metrics()
-    yield _table(rows, columns, console), []
-    short = [{**row, "run_id": short_id(row["run_id"], all_ids)} for row in rows]
-    yield _table(short, columns, console), []
-    hidden: list[str] = []
-    for name in DROP_ORDER:
-        columns = {key: column for key, column in columns.items() if key != name}
-        hidden.append(name)
-        yield _table(short, columns, console), [every[key].heading for key in every if key in hidden]
+def _column(name: str) -> Column:
+    """Returns a chosen column: its name is its heading."""
+    known = (OF_RUNS | _of_metrics()).get(name)
+    return Column(name, known.show if known else partial(_show, unit=_units().get(name, "")))
 
 
-def short_id(run_id: str, all_ids: list[str]) -> str:
-    """Returns the start time, plus the id's suffix if runs started in the same second, or the full id."""
-    start = run_id[:START]
-    for short in (start, f"{start}-{run_id.rpartition('-')[2]}"):
-        if len(short) < len(run_id) and sum(matches_id(other, short) for other in all_ids) == 1:
-            return short
-    return run_id
+def _units() -> dict[str, str]:
+    return {name: row.unit for name, row in metric_rows().items()}
 
 
-def _table(rows: list[Row], columns: Columns, console: Console) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 1 if console.width < NARROW else 2, 0, 0))
-    for name, column in columns.items():
-        table.add_column(column.heading, no_wrap=True, justify="left" if name in OF_RUNS else "right")
+def _show(value: Any, unit: str) -> str:
+    if isinstance(value, list):
+        return "; ".join(map(str, value))
+    return show_value(value, unit) if isinstance(value, float) else str(value)
+
+
+def _cells(rows: list[Row], columns: Columns) -> Cells:
+    """Returns the texts of each column, its heading first."""
+    return {name: [column.heading, *_texts(rows, name, column)] for name, column in columns.items()}
+
+
+def _texts(rows: list[Row], name: str, column: Column) -> Iterator[str]:
+    shown: dict[Any, str] = {None: ""}  # most values of most columns are alike
     for row in rows:
-        scale = None if row["members"] is None else f"{row['members']}×{row['workers']}"
-        shown = row | {"scale": scale}
-        table.add_row(*("" if shown[name] is None else column.show(shown[name]) for name, column in columns.items()))
-    return table
+        value = row[name]
+        key = tuple(value) if isinstance(value, list) else value
+        if key not in shown:
+            text = column.show(value)
+            shown[key] = text if text.isprintable() else escape_control_characters(text)
+        yield shown[key]
+
+
+def _width(texts: Collection[str]) -> int:
+    """Returns the width of a column on a terminal."""
+    different = set(texts)
+    return max(len(text) if text.isascii() else cell_len(text) for text in different)
+
+
+def _fitting(rows: list[Row], all_ids: list[str], width: int, gap: int) -> tuple[Cells, list[str]]:
+    """Returns the widest table that fits, and the headings of its hidden columns."""
+    columns = OF_RUNS | _of_metrics()
+    if not any(row["tags"] for row in rows):
+        del columns["tags"]
+    scales = (None if row["members"] is None else f"{row['members']}×{row['workers']}" for row in rows)
+    every = _cells([{**row, "scale": scale} for row, scale in zip(rows, scales, strict=True)], columns)
+    widths = {name: _width(cells) for name, cells in every.items()}
+
+    def fits() -> bool:
+        return sum(widths.values()) + gap * (len(widths) - 1) <= width
+
+    if not fits():
+        every["run_id"][1:] = short_ids([row["run_id"] for row in rows], all_ids)
+        widths["run_id"] = _width(every["run_id"])
+    for name in DROP_ORDER:
+        if fits():
+            break
+        widths.pop(name, None)
+    return {name: every[name] for name in widths}, [columns[name].heading for name in every if name not in widths]
+
+
+def short_ids(run_ids: Sequence[str], all_ids: Sequence[str]) -> list[str]:
+    """Returns for each run its start time, plus the id's suffix if runs started in the same second, or the full id."""
+    by_start, by_end = defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)
+    for run_id in all_ids:
+        by_start[run_id[:START]].append(run_id)
+        by_end[run_id.rpartition("-")[2]].append(run_id)
+
+    def short(run_id: str) -> str:
+        start = run_id[:START]
+        for name in (start, f"{start}-{run_id.rpartition('-')[2]}"):
+            among = {*by_start[start], *by_end[name.rpartition("-")[2]]}  # all that the name could mean
+            if START <= len(name) < len(run_id) and sum(matches_id(other, name) for other in among) == 1:
+                return name
+        return run_id
+
+    return [short(run_id) for run_id in run_ids]
+
+
+def _lines(cells: Cells, rows: list[Row], gap: int) -> list[str]:
+    """Returns the lines of a table; texts are aligned on the left, figures on the right."""
+    aligned = []
+    for name, texts in cells.items():
+        width = _width(texts)
+        is_text = name in OF_RUNS or any(isinstance(row[name], str | list) for row in rows)
+        pads = {text: " " * (width - cell_len(text)) for text in set(texts)}
+        aligned.append([text + pads[text] if is_text else pads[text] + text for text in texts])
+    return [(" " * gap).join(line).rstrip() for line in zip(*aligned, strict=True)]
+
+
+def as_csv(rows: Sequence[Sequence[Any]], names: Sequence[str]) -> str:
+    """Returns the rows as RFC 4180 has them: lines end in CRLF, a gap is an empty field, lists are joined."""
+    file = io.StringIO()
+    writer = csv.writer(file)
+    writer.writerow(names)
+    writer.writerows([_field(value) for value in row] for row in rows)
+    return file.getvalue()
+
+
+def _field(value: Any) -> Any:
+    if isinstance(value, list):
+        return "; ".join(map(str, value))
+    return str(value).lower() if isinstance(value, bool) else value

@@ -201,13 +201,11 @@ class RunFolder:
 
     def claim(self, number: int) -> Path:
         """The process that works, or worked, on this run; claims count from 1, and the newest is valid."""
-        return (
-            self.path / "claims" / f"{number:04d}.json" if number else self.path / "launcher.json"
-        )  # 0: of earlier versions
+        return self.claims / f"{number:04d}.json" if number else self.path / "launcher.json"  # 0: of earlier versions
 
     def newest_claim(self) -> int:
         """Returns the number of the newest claim; 0 if there is none."""
-        return max(_numbers_in(self.path / "claims"), default=0)
+        return max(_numbers_in(self.claims), default=0)
 
     def reserve(self, what: str) -> Path:
         """Reserved space with which "exit" or "result" can still be written on a full disk."""
@@ -222,6 +220,16 @@ class RunFolder:
     def result(self) -> Path:
         """The Result."""
         return self.path / "result.json"
+
+    @property
+    def tags(self) -> Path:
+        """Tags and note that the user gave to the run."""
+        return self.path / "tags.json"
+
+    @property
+    def claims(self) -> Path:
+        """The folder of claims."""
+        return self.path / "claims"
 
     def earlier_result(self, number: int) -> Path:
         """A Result stored before files of the run were damaged."""

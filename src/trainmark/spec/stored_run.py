@@ -150,16 +150,16 @@ def refuse_edits(folder: RunFolder) -> None:
 
 
 def _differences(now: dict[str, Any], initial: dict[str, Any]) -> list[str]:
-    new, old = dict(_leaves(now)), dict(_leaves(initial))
+    new, old = dict(leaves(now)), dict(leaves(initial))
     names = [name for name in {**old, **new} if new.get(name) != old.get(name)]
     return [f"{name} is {_shown(new.get(name))}, was {_shown(old.get(name))}" for name in names]
 
 
-def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+def leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
     """Yields the values of a record by dotted name: train.optimizer, groups.0.count."""
     if isinstance(value, dict | list | tuple) and value:
         for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from _leaves(inner, f"{name}.{key}" if name else str(key))
+            yield from leaves(inner, f"{name}.{key}" if name else str(key))
     else:
         yield name, value
 

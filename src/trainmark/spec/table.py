@@ -61,10 +61,10 @@ class Table(Section):
         """Returns the rows with these values."""
         return [row for row in self.rows if all(row.get(name) == value for name, value in coordinates.items())]
 
-    def as_csv(self) -> str:
+    def as_csv(self, line_end: str = "\n") -> str:
         """The text of table.csv; a gap is an empty field."""
         file = io.StringIO()
-        writer = csv.DictWriter(file, [column.name for column in self.columns], lineterminator="\n")
+        writer = csv.DictWriter(file, [column.name for column in self.columns], lineterminator=line_end)
         writer.writeheader()
         writer.writerows(self.rows)
         return file.getvalue()
