@@ -99,11 +99,10 @@ def _epoch_of(context: RankContext, data: Data, epoch: int) -> ReplicaEpoch:
 
 def _progress(context: RankContext, position: Position, per_epoch: int) -> list[Progress]:
     """The progress at each remaining step of the epoch."""
-    train, start = context.config.train, position.step - position.step_of_epoch
+    train, end = context.config.train, position.step - position.step_of_epoch + per_epoch
     total, warmup = scheduled_steps(train, per_epoch), train.warmup_epochs * per_epoch
-    steps = (start + step for step in range(position.step_of_epoch, per_epoch))
     # A run of minutes may train beyond its schedule, which then keeps its last value.
-    return [Progress(min(step, total - 1), per_epoch, total, warmup) for step in steps]
+    return [Progress(min(step, total - 1), per_epoch, total, warmup) for step in range(position.step, end)]
 
 
 def _unaugment_end(context: RankContext, steps: list[Progress], planned: ReplicaEpoch) -> None:
