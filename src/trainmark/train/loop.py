@@ -76,7 +76,8 @@ def _train_steps(training: Training, position: Position, batches: Iterator[Batch
     done, waiting = position.step, time.perf_counter_ns()
     for done, (batch, (rate, decay_factor)) in enumerate(zip(batches, rates, strict=True), position.step + 1):
         ready = time.perf_counter_ns()
-        recorder.add(ready - waiting, engine.step(batch, rate, decay_factor), rate)
+        loss = engine.step(batch, rate, decay_factor)
+        recorder.add(ready - waiting + getattr(batch, "waited_ns", 0), loss, rate)  # also for passes taken within
         if end.has_come(done, recorder.trained_s):
             break
         if checkpoints.are_due_after_step(done) and done < position.step + len(rates):

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from trainmark.train.torch.build import TrainingState
-from trainmark.train.torch.protocols import Pass
+from trainmark.train.torch.protocols import Pass, StepPasses
 
 
 def put_rate_on(optimizer: torch.optim.Optimizer, device: torch.device) -> None:
@@ -54,8 +54,8 @@ def _momentum_buffers(optimizer: torch.optim.Optimizer, group: dict[str, Any]) -
 
 
 OfTensors = Callable[[Tensor, Tensor], Tensor]  # from inputs and targets to the loss
-OfPasses = Callable[[Sequence[Pass]], Tensor]
-Step = Callable[[tuple[Tensor, Tensor] | list[Pass]], Tensor]
+OfPasses = Callable[[Sequence[Pass] | StepPasses], Tensor]
+Step = Callable[[tuple[Tensor, Tensor] | StepPasses], Tensor]
 
 EAGER_STEPS = 3  # before capture: kernels are selected, optimizer state and buffers allocated
 
@@ -74,7 +74,7 @@ def step_of(state: TrainingState, accumulation: int, *, captured: bool) -> Step:
         return of_passes([Pass(*samples, divisor=accumulation) for samples in parts])
 
     of_tensors: OfTensors = CapturedStep(eager, state.optimizer) if captured else eager
-    return lambda batch: of_passes(batch) if isinstance(batch, list) else of_tensors(*batch)
+    return lambda batch: of_passes(batch) if isinstance(batch, StepPasses) else of_tensors(*batch)
 
 
 def eager_step(state: TrainingState) -> OfPasses:
@@ -89,7 +89,7 @@ def eager_step(state: TrainingState) -> OfPasses:
 
     local_update = optimizer.step if scaler is None else scaled
 
-    def step(passes: Sequence[Pass]) -> Tensor:
+    def step(passes: Sequence[Pass] | StepPasses) -> Tensor:
         optimizer.zero_grad(set_to_none=True)
         loss = forward_backward(passes)
         update(optimizer, local_update)
