@@ -57,9 +57,9 @@ def test_memory_is_weights_optimizer_state_and_activations() -> None:
     # the heap of glibc-tuned, 1.6 as a rule.
     weights, live = 4 * 25_557_032 * 3, 8 * 86_712_128
     assert found.worker_bytes == pytest.approx(
-        (0.30 * 2**30 + weights + live, 0.38 * 2**30 + weights + 1.6 * live, 0.55 * 2**30 + weights + 2.6 * live)
+        (0.25 * 2**30 + weights + live, 0.31 * 2**30 + weights + 1.6 * live, 0.55 * 2**30 + weights + 2.6 * live)
     )
-    assert lines[1].startswith("estimated memory: about 1.7 GiB (1.2–2.5) per worker, 2 workers at a time; ")
+    assert lines[1].startswith("estimated memory: about 1.6 GiB (1.2–2.5) per worker, 2 workers at a time; ")
     adam, _ = estimate(f"{R50} train.batch_size=8 train.optimizer=adam", None)
     assert adam.worker_bytes is not None and found.worker_bytes is not None
     assert adam.worker_bytes[0] - found.worker_bytes[0] == pytest.approx(4 * 25_557_032)

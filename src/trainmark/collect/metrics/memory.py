@@ -20,7 +20,7 @@ def _peak_memory(measured: Measured) -> Figure | str:
     steps = (member.one(StepMemory, rank) for member, rank in ranks)
     largest = [each.largest_bytes for each in steps if each is not None and each.largest_bytes is not None]
     where = {"where": "accelerator" if on_device else "host", "resident_bytes": resident}
-    return Figure(max(*(on_device or resident), *largest), n=len(events), detail=where)
+    return Figure(max([*(on_device or resident), *largest]), n=len(events), detail=where)
 
 
 def _step_memory(measured: Measured) -> Figure | str:
@@ -48,6 +48,7 @@ STEP_MEMORY = MetricRow(
     description="Peak memory of one step, of the worker that needs most, mean over all steps.",
     compute=_step_memory,
     hide_if_unavailable=True,
+    needs="finished members",
 )
 
 

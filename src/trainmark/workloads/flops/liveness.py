@@ -65,7 +65,7 @@ def live_bytes(
 def _peak(
     name: str, settings: Mapping[str, Setting], shape: tuple[int, ...], technique: Technique, *, is_half: bool
 ) -> int:
-    """The peak of a forward and backward pass, without the weights but with their gradients as they come to be."""
+    """The peak of a forward and backward pass; weights and their gradients are a constant in it."""
     with torch.device("meta"):  # initialisation reads values, which fake tensors do not have
         model: nn.Module = find_card(name).build("torch", settings).train()
     with FakeTensorMode(allow_non_fake_inputs=True):
