@@ -28,8 +28,8 @@ def state_bytes(parameters: int, optimizer: str) -> int:
 HELD: dict[str | None, Spread] = {
     None: Spread(1.0, 1.05, 1.3),  # an accelerator's memory: beside tensors, workspaces of its libraries
     "glibc-mmap": Spread(0.95, 1.03, 1.15),
-    "glibc-tuned": Spread(1.0, 1.6, 2.6),
-    "system": Spread(1.0, 1.4, 1.8),
+    "glibc-tuned": Spread(1.0, 1.75, 3.1),
+    "system": Spread(1.0, 1.4, 2.3),
     "tcmalloc": Spread(1.0, 1.2, 1.8),
     "jemalloc": Spread(1.0, 1.2, 1.8),
 }
