@@ -216,6 +216,10 @@ class NumpyEngine:
     def peak_device_bytes(self) -> int | None:
         return None
 
+    def take_peak_device_bytes(self) -> int:
+        """No device, so no memory."""
+        return 0
+
     def barrier(self) -> None: ...
 
     def leave(self) -> None: ...

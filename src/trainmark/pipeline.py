@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 from trainmark.collect.build import build_result
 from trainmark.collect.progress import ProgressReader, mark_queued, read_progress
-from trainmark.data.folders import Progress, generate_missing, planned_shapes
+from trainmark.data.folders import Progress, generate_missing, planned_images
 from trainmark.launch.follow import RunJobs, cancel_jobs, follow_runs, raise_first
 from trainmark.launch.launcher import Launcher, ask_queue, preview_scripts
 from trainmark.machine.claims import stop_claim_holder
 from trainmark.machine.storage import write_from_reserve
-from trainmark.plan.data_check import check_data
+from trainmark.plan.data_check import check_data, check_features
 from trainmark.plan.estimate import estimate_run
 from trainmark.plan.make import make_plan
 from trainmark.spec.config import RunChoices, RunConfig
@@ -53,8 +53,9 @@ def plan_run(choices: RunChoices, site: Site, places: Places, *, dry_run: bool) 
     if not dry_run:  # a dry run also works off the cluster
         launcher.reach()
     facts = check_data(config, plan, places)
-    shapes = planned_shapes(config, places.data)
-    estimate = estimate_run(config, plan, site, facts, newest_speed(places.runs, config), shapes)
+    shapes, names = planned_images(config, places.data)
+    check_features(config, shapes, names)
+    estimate = estimate_run(config, plan, site, facts, newest_speed(places.runs, config), shapes, names)
     return PlannedRun(config, plan, site, places, launcher, estimate)
 
 

@@ -19,6 +19,7 @@ from trainmark.train.torch.compilation import BlockedLayout
 from trainmark.workloads.cost import COSTS, Cost, cost_of
 from trainmark.workloads.find import find_card, find_size
 from trainmark.workloads.flops.count import count_model
+from trainmark.workloads.flops.liveness import TECHNIQUES, live_bytes
 
 # At 1000 classes, as published.
 PARAMETERS = {
@@ -126,28 +127,62 @@ def test_a_model_that_states_its_layers_has_as_many_with_weights(name: str) -> N
     assert sum(any(True for _ in layer.parameters()) for layer in model) == stated
 
 
+@pytest.mark.parametrize("name", [name for name in CARDS if CARDS[name].any_shape and CARDS[name].has_batch_norm])
+def test_the_largest_image_of_one_feature_is_what_its_card_states(name: str) -> None:
+    model, card = on_meta(name), CARDS[name]
+    fewest: list[int] = []
+    for layer in model.modules():
+        if isinstance(layer, nn.BatchNorm2d):
+            layer.register_forward_pre_hook(lambda _, inputs: fewest.append(inputs[0][0, 0].numel()))
+    for more, values in ((0, 1), (1, 2)):
+        fewest.clear()
+        model(torch.empty(2, 3, card.one_feature_side, card.one_feature_side + more, device="meta"))
+        assert min(fewest) == values
+
+
 def counted_cost(name: str, settings: Mapping[str, Setting], shape: tuple[int, ...] | None) -> Cost:
     count = count_model(name, settings, shape)
     exact = count["conventions"]["exact"]
     regions = CARDS[name].value_of("sampled_regions", settings) or 0
     assert isinstance(regions, int)
     flop = exact["training"] + regions * exact.get("per_proposal", {}).get("training", 0)
-    return Cost(flop / 1e9, count["parameters"], count["activation_bytes"])
+    return Cost(flop / 1e9, count["parameters"], count["activation_bytes"], COSTS[name].live)
 
 
 @pytest.mark.parametrize("name", list(COSTS))
 def test_the_cost_that_plans_are_estimated_with_is_what_is_counted(name: str) -> None:
     counted = counted_cost(name, {}, None)
     assert COSTS[name].gflop == pytest.approx(counted.gflop, rel=1e-3)
-    assert COSTS[name][1:] == counted[1:]
+    assert COSTS[name][1:3] == counted[1:3]
     assert cost_of(name, {"num_classes": 7}, CARDS[name].input_shape) == COSTS[name]
+
+
+# One of each family: all the others would take minutes.
+LIVE = {"resnet-tiny": range(6), "resnet18": (1, 3), "densenet121": (0,), "vgg16": (2,), "vit-small": (4,)}
+
+
+@pytest.mark.parametrize("name", LIVE)
+def test_the_live_memory_that_plans_are_estimated_with_is_what_is_counted(name: str) -> None:
+    for place in LIVE[name]:
+        technique, is_half = TECHNIQUES[place % 3], place >= 3
+        assert live_bytes(name, {}, CARDS[name].input_shape, technique, is_half=is_half) == COSTS[name].live[place]
+
+
+@pytest.mark.parametrize("name", list(COSTS))
+def test_a_pass_holds_what_is_kept_and_some_gradients_and_techniques_hold_less(name: str) -> None:
+    cost = COSTS[name]
+    kept, recomputed, offloaded, *half = cost.live
+    # A transformer's attention is kept once more in a form that a fused operator does not need.
+    assert 0.85 * cost.activation_bytes < kept < 1.2 * cost.activation_bytes
+    assert offloaded < recomputed <= kept
+    assert all(0.5 * whole <= small < 0.77 * whole for whole, small in zip(cost.live, half, strict=False))
 
 
 def test_the_cost_of_each_workload_in_each_size_is_known_without_torch() -> None:
     tiny = find_size("extreme-weather", "tiny")
     counted = counted_cost(tiny.model, tiny.model_settings, (16, 64, 96))
     known = cost_of(tiny.model, tiny.model_settings, (16, 64, 96))
-    assert known is not None and known.gflop == pytest.approx(counted.gflop, rel=1e-3) and known[1:] == counted[1:]
+    assert known is not None and known.gflop == pytest.approx(counted.gflop, rel=1e-3) and known[1:3] == counted[1:3]
     assert set(COSTS) >= set(MODELS)
     for workload in WORKLOADS:
         for size in WORKLOADS.load(workload).sizes.values():

@@ -98,6 +98,17 @@ def test_two_workers_share_the_steps_of_one_and_lose_none(
     assert other_rank["samples"] == steps[1]["samples"] and not other_rank["flop"]
 
 
+def test_a_model_split_over_two_workers_has_the_losses_of_one(
+    warm_trainmark: Command, tmp_path: Path, pictures: Path
+) -> None:
+    losses = []
+    for settings in ((), ("ensemble.workers=2", "train.parallel=model")):
+        result = trained(warm_trainmark, pictures, "train.batching=pixels", "train.accumulation=2", *settings)
+        losses.append(losses_of(tmp_path / "runs" / result["run_id"]))
+    assert len(losses[0]) >= 10
+    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-3)
+
+
 def test_losses_are_the_same_for_any_number_of_readers(warm_trainmark: Command, tmp_path: Path, pictures: Path) -> None:
     losses = []
     for readers in (0, 2):
@@ -177,7 +188,11 @@ def test_a_worker_killed_within_an_epoch_resumes_to_the_same_losses(
     ("settings", "refusal"),
     [
         (("model=vit-small",), "takes images of one shape"),
-        (("train.parallel=model", "ensemble.workers=2"), "passes tensors of one shape between its stages"),
+        (("train.parallel=gpipe", "ensemble.workers=2"), "passes tensors of one shape between its stages"),
+        (
+            ("train.parallel=model", "ensemble.workers=2", "train.mask_padding=true"),
+            "Padding is masked in whole models only",
+        ),
         (("train.torch.compiler=inductor",), "Shapes inside resnet-tiny depend on the data"),
         (("train.batch_pixels=1000",), "limits the batches of train.batching=pixels"),
         (("data.input=lr", "train.batching=nearest"), "all of one shape, so train.batching has no effect"),

@@ -53,7 +53,9 @@ def test_the_tuned_allocator_is_understood_under_its_old_name() -> None:
     assert resolve_config([parse_setting("launch.allocator=keep")]).launch.allocator == "glibc-tuned"
     stored = tomllib.loads(OLD_CONFIG) | {"launch": {"allocator": "keep"}}
     assert RunConfig.model_validate(stored).launch.allocator == "glibc-tuned"
-    with pytest.raises(ConfigError, match=r"must be 'glibc-tuned', 'system', 'tcmalloc' or 'jemalloc', but got 'kept'"):
+    with pytest.raises(
+        ConfigError, match=r"must be 'glibc-tuned', 'glibc-mmap', 'system', 'tcmalloc' or 'jemalloc', but got 'kept'"
+    ):
         resolve_config([parse_setting("launch.allocator=kept")])
 
 
@@ -156,6 +158,7 @@ RULES = {
     "train.batch_pixels": "those of batch_size images of mean size",
     "evaluate.samples": "all held-out samples",
     "train.minutes": "as long as the epochs last",
+    "launch.memory_gib": "all that there is",
     "launch.threads": "one for each core that the worker has",
     "launch.interop_threads": "the engine's own",
     "measure.inference_batch_size": "that of training",

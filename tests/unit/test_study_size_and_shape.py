@@ -34,7 +34,8 @@ def metrics_of(pace: float, informative: float, padding: float, speed: float, co
         "padding_megapixels_per_step": padding,
         "megapixels_per_step": total,
         "padding_ratio": total / informative,
-        "peak_memory_bytes": 2.0**30,
+        "step_memory_bytes": 2.0**30,
+        "peak_memory_bytes": 2.0**31,
         "throughput_samples_per_s": speed,
         **counters,
     }
@@ -45,7 +46,7 @@ def written_point(
 ) -> PointOutcomes:
     runs = []
     for number, metrics in enumerate(rounds, 1):
-        parts = ("informative_megapixels_per_step", "padding_megapixels_per_step", "megapixels_per_step")
+        parts = [name for name in metrics if name.endswith("megapixels_per_step") or name == "step_memory_bytes"]
         details: dict[str, dict[str, object]] = {
             name: {"mean": metrics[name], "min": 0.5 * metrics[name], "max": 2 * metrics[name]} for name in parts
         }
@@ -91,10 +92,12 @@ def test_pixels_of_a_step_are_mean_smallest_and_largest() -> None:
     assert [row[f"total_mp{end}"] for end in ("_low", "", "_high")] == [24, 48, 96]
 
 
-def test_findings_have_table_1_the_best_strategy_and_why_there_are_no_counters() -> None:
+def test_findings_have_tables_1_and_2_the_best_strategy_and_why_there_are_no_counters() -> None:
     assert written_table().findings == (
         "lr, random: 34/68/136 informative, 0/0/0 padding, 34/68/136 total MP per step (smallest/mean/largest)",
         "mr, random: 6/12/24 informative, 18/36/72 padding, 24/48/96 total MP per step (smallest/mean/largest)",
+        "lr, random: 0.5/1/2 GiB per step (smallest/mean/largest)",
+        "mr, random: 0.5/1/2 GiB per step (smallest/mean/largest)",
         "mr, 2 cores: pixels trains 3.33 × (3.33–3.33) the informative pixels of random per second; 1.2 pixels are "
         "computed for each informative one, with random 4",
         f"instructions per MP, IPC and MPKI are unavailable: {NO_COUNTERS}",
@@ -110,7 +113,7 @@ def test_a_gain_within_the_spread_of_the_rounds_is_no_gain() -> None:
             written_point({**at, "batching": "aspect"}, list(reversed(slow_then_fast))),
         )
     )
-    assert table.findings[1] == (
+    assert table.findings[2] == (
         "mr, 2 cores: cannot tell whether a strategy is faster than random: aspect trains 1.25 × (0.5–2) the "
         "informative pixels of random per second; 4 pixels are computed for each informative one, with random 4"
     )
@@ -142,11 +145,13 @@ def test_strategies_are_bars_of_each_input_that_has_several() -> None:
 
 def test_pixels_and_memory_are_bars_by_input() -> None:
     figures = {figure.name: figure for figure in SIZE_AND_SHAPE.figures(written_table())}
-    (pixels,), (memory,) = (plots_of(figures[f"size-and-shape-{what}"]) for what in ("pixels", "memory"))
+    (pixels,), (memory, by_strategy) = (plots_of(figures[f"size-and-shape-{what}"]) for what in ("pixels", "memory"))
     assert [bars.label for bars in pixels.bars] == ["informative", "padding", "total"]
     assert pixels.bars[1].names == ("lr", "mr", "hr")
     assert pixels.bars[1].y[:2].tolist() == [0, 36]
     assert memory.bars[0].y[:2].tolist() == [1, 1]
+    (bars,) = by_strategy.bars
+    assert (bars.label, bars.names, bars.y.tolist()) == ("mr", ("random", "nearest", "pixels"), [1, 1, 1])
 
 
 def test_time_is_drawn_over_the_steps_of_the_events(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from glob import escape
 from pathlib import Path
 from socket import gethostname
@@ -52,13 +52,16 @@ def planned_dataset(config: RunConfig, data_dir: Path) -> Any:
     return dataset
 
 
-def planned_shapes(config: RunConfig, data_dir: Path) -> NDArray[np.int64] | None:
-    """Heights and widths of the training images, generated or not; None if all are alike, or only their files tell."""
+def planned_images(config: RunConfig, data_dir: Path) -> tuple[NDArray[np.int64] | None, Sequence[str]]:
+    """Heights and widths of the training images, generated or not, and their files' names.
+
+    None if all images are alike, or only their files tell.
+    """
     dataset = planned_dataset(config, data_dir)
     if not getattr(dataset, "variable_shape", False) or not hasattr(dataset, "shapes"):
-        return None
+        return None, ()
     shapes: NDArray[np.int64] = dataset.shapes("train")
-    return shapes
+    return shapes, dataset.names("train")
 
 
 def is_generated(config: RunConfig) -> bool:

@@ -20,6 +20,16 @@ GLIBC_RETAIN = {
     "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
 }
 
+# Every block of at least 1 MiB is mapped, and unmapped once it is freed: what a step needs is what it holds. Kept in a
+# heap, blocks of unlike sizes fragment it; aligned blocks of one size do not even fit where one of them was.
+GLIBC_MMAP = {
+    "MALLOC_MMAP_THRESHOLD_": "1048576",
+    "MALLOC_MMAP_MAX_": "1000000",
+    "MALLOC_TRIM_THRESHOLD_": "-1",
+    "MALLOC_TOP_PAD_": "67108864",
+    "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
+}
+
 # By default jemalloc returns freed memory after ten seconds.
 JEMALLOC_RETAIN = {"MALLOC_CONF": "background_thread:false,metadata_thp:auto,dirty_decay_ms:-1,muzzy_decay_ms:-1"}
 
@@ -56,6 +66,8 @@ def _allocator(launch: LaunchConfig) -> dict[str, str]:
     name = launch.allocator
     if name == "glibc-tuned":
         return GLIBC_RETAIN
+    if name == "glibc-mmap":
+        return GLIBC_MMAP
     if name == "system":
         return {}
     more = JEMALLOC_RETAIN if name == "jemalloc" else {}

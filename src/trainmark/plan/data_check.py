@@ -4,6 +4,9 @@ from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from trainmark.data.bootstrap import check_draws
 from trainmark.data.facts import facts_of, varies_in_shape
 from trainmark.data.folders import planned_dataset
@@ -22,6 +25,7 @@ from trainmark.spec.workload import DataFacts
 from trainmark.workloads.find import find_card
 
 SPACE_FOR_RECORDS = 4 * 2**20
+MAX_NAMED = 5
 SPACE_FOR_MEMBER = 16 * 2**10  # of records, beside its bootstrap
 
 
@@ -74,10 +78,15 @@ def shape_refusals(config: RunConfig, offer: EngineOffer) -> Iterator[str]:
             f"{config.model} takes images of one shape, but those of {config.dataset} differ. "
             f"Choose {f'--set model={nearest}' if nearest else 'another model'}, or another dataset."
         )
-    if train.parallel in SPLITTING:
+    if train.parallel in SPLITTING and train.parallel != "model":
         yield (
             f"train.parallel={train.parallel} passes tensors of one shape between its stages, but the images of "
-            f"{config.dataset} differ. Choose --set train.parallel=data or --set train.parallel=sharded."
+            f"{config.dataset} differ. Choose --set train.parallel=model, data or sharded."
+        )
+    if train.parallel == "model" and train.mask_padding:
+        yield (
+            "Padding is masked in whole models only, but train.parallel=model splits them. "
+            "Choose --set train.mask_padding=false, or --set train.parallel=data."
         )
     if train.batch_pixels is not None and train.batching != "pixels":
         yield (
@@ -97,6 +106,25 @@ def check_data_facts(config: RunConfig, found: DataFacts) -> None:
         *_too_many_classes(config, found.num_classes),
     ):
         raise PlanError(refusal)
+
+
+def check_features(config: RunConfig, shapes: NDArray[np.int64] | None, names: Sequence[str]) -> None:
+    """Raises if images are so small that batch normalisation would see a single value: its variance is undefined."""
+    card = find_card(config.model)
+    most = card.one_feature_side if card.has_batch_norm and config.train.batch_norm == "worker" else 0
+    small = [] if shapes is None else np.flatnonzero((shapes <= most).all(axis=1)).tolist()
+    if shapes is None or not small:
+        return
+    named = [
+        f"{names[index] if names else index} ({show_shape(shapes[index].tolist())})" for index in small[:MAX_NAMED]
+    ]
+    more = [f"and {len(small) - MAX_NAMED:,} more"] if len(small) > MAX_NAMED else []
+    raise PlanError(
+        f"{config.model} reduces images of up to {most} × {most} to one value per channel, of which batch "
+        f"normalisation has no variance if one is alone in a pass: {', '.join([*named, *more])}. Leave them out with "
+        f"data.skip (trainmark data check … --set smallest_side={most + 1} --skip-list FILE), or choose a larger "
+        "data.side or another model."
+    )
 
 
 def _augmentation(config: RunConfig, known: Sequence[str] | None) -> Iterator[str]:

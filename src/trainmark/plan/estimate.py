@@ -1,6 +1,7 @@
 """Estimates the time and memory of a run, as ranges, before anything is measured."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -15,11 +16,11 @@ from trainmark.spec.length import MIN_STEPS_OF_MINUTES, total_steps
 from trainmark.spec.plan import Plan
 from trainmark.spec.registries import DATASETS
 from trainmark.spec.site import Site
-from trainmark.spec.status import Estimate, Range, StoredSpeed
+from trainmark.spec.status import Estimate, Range, Spread, StoredSpeed
 from trainmark.spec.units import with_prefix
 from trainmark.spec.workload import DataFacts
 from trainmark.workloads.cost import Cost, cost_of
-from trainmark.workloads.memory import PEAK_OVER_KEPT, bytes_of_samples, kept_share, samples_over, state_bytes
+from trainmark.workloads.memory import bytes_of_samples, held_by, live_bytes, model_bytes, samples_over
 
 SHARES_OF_CEILING = (0.12, 0.50)  # small models reach 17 %, ResNet-50 up to 47 %
 AROUND_MEASURED = (0.7, 1.3)  # spread around a stored measurement of the same model, on a shared machine
@@ -31,11 +32,10 @@ SLOWEST_CEILING = 5e9
 START_S = (4.0, 15.0)  # per wave: loading torch and data, ceiling
 COMPILING_S = {"inductor": (10.0, 90.0)}  # the first steps of each wave; the shorter time with a warm cache
 INFERENCE = 2.4  # measure.inference_seconds: two batch sizes, each with a fifth of warm-up
-PROCESS_BYTES = (0.30 * 2**30, 0.55 * 2**30)  # Python and torch
-ACTIVATIONS = (0.8, 1.7)  # peak over what is kept for the backward pass
+PROCESS_BYTES = Spread(0.25 * 2**30, 0.31 * 2**30, 0.55 * 2**30)  # Python and torch
 EVALUATED = 0.15  # of a sample's activations are live in inference
 OUT_OF_BAG = 0.37
-SAMPLE_BYTES = (1.0, 5.0)  # per value of in-memory data: as bytes, or with a float copy
+SAMPLE_BYTES = Spread(1.0, 4.0, 5.0)  # per value of in-memory data: as bytes, as float, as both
 
 
 class Speed(NamedTuple):
@@ -53,14 +53,15 @@ def estimate_run(
     facts: DataFacts,
     stored: StoredSpeed | None,
     shapes: Shapes | None = None,
+    names: Sequence[str] = (),
 ) -> Estimate:
     """Estimates a run from the speed of a stored run, else an assumed one; unknown for accelerators.
 
-    `shapes` are the heights and widths of the training samples, if they differ and are known.
+    `shapes` are the heights and widths of the training samples, if they differ and are known, `names` their files.
     """
     sizes = None if shapes is None else pass_sizes(config, shapes)
-    found = _estimate(config, plan, site, facts, stored, sizes)
-    return found if shapes is None else replace(found, too_large=_too_large(config, site, found, shapes))
+    found = replace(_estimate(config, plan, site, facts, stored, sizes), limit_bytes=_limit_bytes(config, site))
+    return found if shapes is None else replace(found, too_large=_too_large(config, site, found, shapes, names))
 
 
 def _estimate(
@@ -74,7 +75,7 @@ def _estimate(
     if cost is None:
         basis = f"the cost of {config.model} with these settings and data is not tabulated"
         return _of_unknown_speed(config, plan, None, basis, available)
-    worker_bytes = _worker_bytes(config, facts, cost, sizes)
+    worker_bytes = _worker_bytes(config, site, facts, cost, sizes)
     if site.has_accelerators or not is_here:
         what = "accelerators is not tabulated" if site.has_accelerators else "the site's nodes is not known here"
         return _of_unknown_speed(config, plan, worker_bytes, f"the speed of {what}", None)
@@ -83,20 +84,27 @@ def _estimate(
     return Estimate(seconds, worker_bytes, speed.basis, plan.workers_at_a_time, available)
 
 
-def _too_large(config: RunConfig, site: Site, found: Estimate, shapes: Shapes) -> str:
+def _limit_bytes(config: RunConfig, site: Site) -> float | None:
+    """The memory that a worker may take, if that is stated."""
+    stated = [config.launch.memory_gib, *(group.memory_gib_per_slot for group in site.groups)]
+    return min((each * 2**30 for each in stated if each), default=None)
+
+
+def _too_large(config: RunConfig, site: Site, found: Estimate, shapes: Shapes, names: Sequence[str]) -> str:
     """Says which samples need more memory than a worker has, each alone; empty if all fit, or nothing is known."""
-    limits = [group.memory_gib_per_slot * 2**30 for group in site.groups if group.memory_gib_per_slot]
+    limits = [] if found.limit_bytes is None else [found.limit_bytes]
     if found.available_bytes is not None:
         limits.append(found.available_bytes / found.workers_at_a_time)
-    needed = bytes_of_samples(config.model, config.model_settings, shapes, config.train)
+    allocator = None if site.has_accelerators else config.launch.allocator
+    needed = bytes_of_samples(config.model, config.model_settings, shapes, config.train, allocator)
     if needed is None or not limits:
         return ""
-    over = samples_over(min(limits), needed + PROCESS_BYTES[0])
-    return over.text() if over.indices else ""
+    over = samples_over(min(limits), needed + (0 if site.has_accelerators else PROCESS_BYTES.expected))
+    return over.text(names) if over.indices else ""
 
 
 def _of_unknown_speed(
-    config: RunConfig, plan: Plan, worker_bytes: Range | None, basis: str, available: int | None
+    config: RunConfig, plan: Plan, worker_bytes: Spread | None, basis: str, available: int | None
 ) -> Estimate:
     """Returns the estimate of a run whose speed is unknown: its time is known if its training is set in minutes."""
     if config.train.minutes is None:
@@ -158,22 +166,24 @@ def _num_evaluated(config: RunConfig, facts: DataFacts) -> int:
     return held_out if limit is None else min(limit, held_out)
 
 
-def _worker_bytes(config: RunConfig, facts: DataFacts, cost: Cost, sizes: PassSizes | None) -> Range:
+def _worker_bytes(config: RunConfig, site: Site, facts: DataFacts, cost: Cost, sizes: PassSizes | None) -> Spread:
     train = config.train
     stages = (train.stages or config.ensemble.workers) if train.parallel in SPLITTING else 1
-    weights = state_bytes(cost.parameters, train.optimizer) / stages
-    # In samples: of a pass, and of evaluation, whose batches are of one shape.
-    passes: Range = (train.batch_size, train.batch_size)
+    weights = model_bytes(cost.parameters, train) / stages
+    # In samples: of the largest pass, and of evaluation, whose batches are of one shape.
+    passes = Spread(*3 * [float(train.batch_size)])
     evaluated = float(min(config.evaluate.batch_size, _num_evaluated(config, facts)))
-    shares = ACTIVATIONS
     if sizes is not None:
-        passes = (sizes.largest_px[0] / sizes.mean_sample_px, sizes.largest_px[1] / sizes.mean_sample_px)
-        evaluated, shares = min(1.0, evaluated), PEAK_OVER_KEPT
-    kept = [cost.activation_bytes * samples * kept_share(train) / stages for samples in passes]
-    live = EVALUATED * cost.activation_bytes * evaluated
-    least, most = (weights + max(share * each, live) for share, each in zip(shares, kept, strict=True))
+        least, most = (each / sizes.mean_sample_px for each in sizes.largest_px)
+        passes, evaluated = Spread(least, least, most), min(1.0, evaluated)
+    live = [
+        max(live_bytes(cost, train) * each / stages, EVALUATED * cost.activation_bytes * evaluated) for each in passes
+    ]
+    held = held_by(None if site.has_accelerators else config.launch.allocator)
     values = ((facts.num_train or 0) + (facts.num_eval or 0)) * math.prod(facts.sample_shape or ())
     kind = DATASETS.load(config.dataset)
     is_held = not hasattr(kind, "make") and not getattr(kind, "is_synthetic", False)  # in memory, by each worker
-    held = [SAMPLE_BYTES[end] * values * is_held for end in (0, 1)]
-    return PROCESS_BYTES[0] + least + held[0], PROCESS_BYTES[1] + most + held[1]
+    ends = zip(PROCESS_BYTES, held, live, SAMPLE_BYTES, strict=True)
+    return Spread(
+        *(process + weights + share * each + of_value * values * is_held for process, share, each, of_value in ends)
+    )

@@ -3,6 +3,7 @@
 from collections.abc import Collection
 from typing import Literal
 
+from trainmark.data.facts import varies_in_shape
 from trainmark.plan.compatible import check_compatible
 from trainmark.plan.data_check import check_staging
 from trainmark.plan.mapping import Scale, map_members, solve_scale
@@ -34,7 +35,7 @@ def fill_defaults(choices: RunChoices, scale: Scale, site: Site) -> RunConfig:
             "ensemble": choices.ensemble.model_dump() | scale._asdict(),
             "train": train.model_dump(exclude_none=True) | own,
             "launch": {
-                "allocator": default_allocator(site),
+                "allocator": default_allocator(site, unlike_shapes=varies_in_shape(choices)),
                 "loader_workers": default_loader_workers(site),
                 **launch.model_dump(exclude_none=True),
             },
@@ -42,8 +43,13 @@ def fill_defaults(choices: RunChoices, scale: Scale, site: Site) -> RunConfig:
     )
 
 
-def default_allocator(site: Site) -> Literal["tcmalloc", "glibc-tuned"]:
-    """Returns tcmalloc if the nodes have it, else tuned glibc; with accelerators the choice hardly matters."""
+def default_allocator(site: Site, *, unlike_shapes: bool = False) -> Literal["tcmalloc", "glibc-tuned", "glibc-mmap"]:
+    """Returns tcmalloc if the nodes have it, else tuned glibc; with accelerators the choice hardly matters.
+
+    Tensors of unlike images would fragment a heap that keeps freed memory, so theirs are mapped.
+    """
+    if unlike_shapes and not site.has_accelerators:
+        return "glibc-mmap"
     return "tcmalloc" if "tcmalloc" in site.allocators and not site.has_accelerators else "glibc-tuned"
 
 

@@ -8,10 +8,14 @@ from trainmark.spec.config import RunConfig
 from trainmark.spec.layout import global_batch
 from trainmark.spec.length import length_setting
 from trainmark.spec.plan import Plan, describe_scale, describe_slots
-from trainmark.spec.status import STEPS_FOR_SPEED, Estimate, Range
+from trainmark.spec.status import STEPS_FOR_SPEED, Estimate, Range, Spread
 from trainmark.spec.units import counted, show_bytes, show_cores
 
 MAX_ROWS = 20
+LESS_MEMORY = (
+    "Choose --set train.torch.recompute=true, --set train.torch.offload=disk, --set train.parallel=model with more "
+    "workers, or smaller images."
+)
 
 
 def plan_line(plan: Plan) -> str:
@@ -49,7 +53,7 @@ def estimate_lines(estimate: Estimate, config: RunConfig, plan: Plan) -> Iterato
         bounded = "" if estimate.too_large is None else ", or --set train.batching=pixels"
         yield f"! {warning} Choose a smaller --set train.batch_size{bounded}."
     if estimate.too_large:
-        yield f"! {estimate.too_large}. Choose --set train.torch.recompute=true, or smaller images."
+        yield f"! {estimate.too_large}. {LESS_MEMORY}"
 
 
 def _time(estimate: Estimate) -> str:
@@ -58,11 +62,11 @@ def _time(estimate: Estimate) -> str:
     return f"{show_range(estimate.seconds)} ({estimate.basis})"
 
 
-def _memory(estimate: Estimate, worker_bytes: Range) -> str:
-    least, most = (f"{float(f'{each / 2**30:.2g}'):g}" for each in worker_bytes)
+def _memory(estimate: Estimate, worker_bytes: Spread) -> str:
+    least, expected, most = (f"{float(f'{each / 2**30:.2g}'):g}" for each in worker_bytes)
     workers = counted(estimate.workers_at_a_time, "worker")
     available = "" if estimate.available_bytes is None else f"; {show_bytes(estimate.available_bytes)} available"
-    return f"about {least}–{most} GiB per worker, {workers} at a time{available}"
+    return f"about {expected} GiB ({least}–{most}) per worker, {workers} at a time{available}"
 
 
 def _smaller(config: RunConfig, plan: Plan) -> str:
@@ -77,9 +81,14 @@ def _smaller(config: RunConfig, plan: Plan) -> str:
 
 
 def _does_not_fit(estimate: Estimate) -> str | None:
-    if estimate.worker_bytes is None or estimate.available_bytes is None:
+    if estimate.worker_bytes is None:
         return None
-    least, most = (each * estimate.workers_at_a_time for each in estimate.worker_bytes)
+    if estimate.limit_bytes is not None and estimate.worker_bytes.expected > estimate.limit_bytes:
+        needed, limit = show_bytes(estimate.worker_bytes.expected), show_bytes(estimate.limit_bytes)
+        return f"A worker is expected to need {needed}, more than its limit of {limit}."
+    if estimate.available_bytes is None:
+        return None
+    least, _, most = (each * estimate.workers_at_a_time for each in estimate.worker_bytes)
     if most <= estimate.available_bytes:
         return None
     return "The workers will run out of memory." if least > estimate.available_bytes else "Memory may not suffice."

@@ -33,7 +33,7 @@ Compiler = Literal["none", "inductor", "torchscript"]
 MemoryFormat = Literal["channels-last", "contiguous", "onednn"]
 OLD_ALLOCATORS = {"keep": "glibc-tuned"}  # name in earlier versions → name
 Allocator = Annotated[
-    Literal["glibc-tuned", "system", "tcmalloc", "jemalloc"],
+    Literal["glibc-tuned", "glibc-mmap", "system", "tcmalloc", "jemalloc"],
     BeforeValidator(lambda name: OLD_ALLOCATORS.get(name, name) if isinstance(name, str) else name),
 ]
 
@@ -217,12 +217,11 @@ class LaunchChoices(StrictSection):
     thread_binding: Literal["none", "close", "spread"] = Field(
         "none", description="how OpenMP places a worker's threads on its cores"
     )
-    allocator: Allocator | None = Field(
-        None, description="glibc-tuned: keeps freed memory (fewer page faults); system: as it is; default: the fastest"
-    )
+    allocator: Allocator | None = Field(None, description="glibc-tuned keeps freed memory, glibc-mmap returns it")
     loader_workers: ReaderCount | None = Field(
         None, description="data loader processes per worker; 0: load in the worker; default: depends on its cores"
     )
+    memory_gib: float | None = Field(None, gt=0, description="GiB that a worker may take, enforced; default: all")
     stage: Literal["none", "local"] = Field(
         "none", description="local: copy a member's samples to node-local storage before training"
     )
@@ -269,6 +268,7 @@ class MeasureConfig(StrictSection):
     inference_batch_size: int | None = Field(
         None, ge=1, description="samples per forward pass; single samples are always measured; default: as in training"
     )
+    step_memory: bool = Field(False, description="record the peak memory of every step: about 0.1 ms per step")
     usage_seconds: float = Field(1.0, ge=0, description="sampling interval of node utilisation; 0: off")
 
 

@@ -43,6 +43,7 @@ KINDS: dict[str, type[Event]] = {
         events.Checkpoint,
         events.RunStop,
         machine_events.Memory,
+        machine_events.StepMemory,
         machine_events.Counters,
         machine_events.InferenceStart,
         machine_events.Inference,

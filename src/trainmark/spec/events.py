@@ -157,6 +157,7 @@ class Steps(Event):
     informative_px: list[int] = []
     total_px: list[int] = []
     flop: dict[str, list[FiniteFloat]] = {}  # convention → at the padded shapes
+    memory_bytes: list[int] = []  # measure.step_memory: peak of this worker in each step
 
 
 class EpochStop(Event):

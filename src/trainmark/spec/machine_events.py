@@ -99,6 +99,15 @@ class Memory(Event):
     device_bytes: int | None
 
 
+class StepMemory(Event):
+    """Peaks of memory were recorded per step: where, the largest peak so far, or why there are none."""
+
+    kind: Literal["step_memory"] = "step_memory"
+    where: str  # accelerator, host
+    largest_bytes: int | None = None
+    reason: str | None = None
+
+
 class Counters(Event):
     """Hardware counters of the rank while it trained its steps, in user space; or why there are none."""
 

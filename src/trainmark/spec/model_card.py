@@ -28,6 +28,7 @@ class ModelCard:
     allowed: Mapping[str, tuple[Setting, ...]] = field(default_factory=dict)  # setting → its only valid values
     num_layers: int | None = None  # top-level layers with weights; None: it cannot be split by layers
     smallest_side: int = 1  # of an image
+    one_feature_side: int = 0  # up to this height and width an image leaves batch normalisation one value per channel
     any_shape: bool = False  # images of any height and width, which it averages before its classifier
     has_fixed_shapes: bool = True  # False: internal shapes depend on the data
     has_batch_norm: bool = True  # False: settings of batch normalisation would have no effect

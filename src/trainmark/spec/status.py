@@ -29,17 +29,26 @@ class StoredSpeed:
     share: float | None
 
 
+class Spread(NamedTuple):
+    """A value that is estimated: at least, expected, at most."""
+
+    least: float
+    expected: float
+    most: float
+
+
 @dataclass(frozen=True)
 class Estimate:
     """Seconds of the whole run and bytes per worker; None if unknown. `basis` is the source, or why it is unknown."""
 
     seconds: Range | None
-    worker_bytes: Range | None
+    worker_bytes: Spread | None
     basis: str
     workers_at_a_time: int
     available_bytes: int | None  # memory of this machine; None if workers run elsewhere
     # Of images of unlike shapes: which ones would not fit, each alone; empty if all would. None: all are alike.
     too_large: str | None = None
+    limit_bytes: float | None = None  # of a worker, by launch.memory_gib or the site's memory_gib_per_slot
 
 
 RunningState = Literal["starting", "staging", "training", "predicting"]  # phase of a running member

@@ -166,7 +166,7 @@ def _planned(record: StudyRecord, point: Point, site: Site, places: Places) -> P
     except TrainmarkError as error:
         return PlannedPoint(point=point, refused=str(error))
     estimate, nodes = planned.estimate, {node for job in planned.plan.first_jobs for node in job.nodes}
-    least = None if estimate.worker_bytes is None else estimate.worker_bytes[0] * estimate.workers_at_a_time
+    least = None if estimate.worker_bytes is None else estimate.worker_bytes.least * estimate.workers_at_a_time
     refused = None
     if least is not None and estimate.available_bytes is not None and least > estimate.available_bytes:
         refused = (

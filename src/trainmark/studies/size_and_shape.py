@@ -14,11 +14,13 @@ from trainmark.studies.axes import fixed
 from trainmark.studies.outcomes import Outcome, Outcomes, Point, PointOutcomes, Summary
 from trainmark.studies.size_and_shape_figures import (
     COUNTERS,
+    GIB,
     INFORMATIVE_PACE,
     PACE,
     PER_INFORMATIVE,
     RANDOM,
     RATIO,
+    STEP_MEMORY,
     size_and_shape_figures,
 )
 from trainmark.studies.study import Axis, Overrides, Request, Study
@@ -124,14 +126,14 @@ def _paces(run: Outcome, *, is_informative: bool) -> Numbers:
     return np.asarray(step_s / megapixels, np.float64)
 
 
-def _pixels(name: str, of_metric: str) -> Measure:
-    """The mean over steps, with the smallest and the largest step as its interval (Table 1)."""
+def _over_steps(name: str, unit: str, label: str, of_metric: str) -> Measure:
+    """The mean over steps, with the smallest and the largest step as its interval (Tables 1 and 2)."""
 
     def of(point: PointOutcomes) -> Summary | None:
         mean, least, most = (point.detail_summary(of_metric, key) for key in ("mean", "min", "max"))
         return mean._replace(low=least.low, high=most.high) if mean and least and most else None
 
-    return Measure(name, "MP", f"{name.removesuffix('_mp')} per step", of, source=of_metric)
+    return Measure(name, unit, label, of, source=of_metric)
 
 
 def per_informative_megapixel() -> Measure:
@@ -155,8 +157,12 @@ def _measures(outcomes: Outcomes) -> list[Measure]:
     return [
         metric(PACE, "time per MP"),
         metric(INFORMATIVE_PACE, "time per informative MP"),
-        *(_pixels(name, of_metric) for name, of_metric in PIXELS.items()),
+        *(
+            _over_steps(name, "MP", f"{name.removesuffix('_mp')} per step", of_metric)
+            for name, of_metric in PIXELS.items()
+        ),
         metric(RATIO, "total / informative"),
+        _over_steps(STEP_MEMORY, "B", "memory per step", STEP_MEMORY),
         metric("peak_memory_bytes"),
         metric(SPEED),
         ratio("speed_over_random", SPEED, random, "samples/s over random"),
@@ -180,7 +186,7 @@ def _analyse(outcomes: Outcomes) -> Table:
         if (found := steps_of(point, is_informative=is_informative))
     ]
     table = build_table(outcomes, _measures(outcomes), facts={"steps": steps})
-    findings = (*_table_1(table), *_best(table), *_no_counters(outcomes))
+    findings = (*_table_1(table), *_table_2(table), *_best(table), *_no_counters(outcomes))
     return table.model_copy(update={"findings": findings})
 
 
@@ -193,8 +199,16 @@ def _table_1(table: Table) -> Iterator[str]:
             yield f"{name}, {RANDOM}: {', '.join(parts)} MP per step (smallest/mean/largest)"
 
 
-def _spread(row: Mapping[str, Cell], name: str) -> str:
-    return "/".join(f"{number(row, f'{name}{end}') or 0:.3g}" for end in ("_low", "", "_high"))
+def _table_2(table: Table) -> Iterator[str]:
+    """`mr, random: 11/19.8/41.5 GiB of memory per step`."""
+    for name in table.values("input"):
+        rows = [row for row in table.where(input=name, batching=RANDOM) if number(row, STEP_MEMORY) is not None]
+        if rows:
+            yield f"{name}, {RANDOM}: {_spread(rows[0], STEP_MEMORY, GIB)} GiB per step (smallest/mean/largest)"
+
+
+def _spread(row: Mapping[str, Cell], name: str, unit: float = 1.0) -> str:
+    return "/".join(f"{(number(row, f'{name}{end}') or 0) / unit:.3g}" for end in ("_low", "", "_high"))
 
 
 def _best(table: Table) -> Iterator[str]:
@@ -258,6 +272,8 @@ SIZE_AND_SHAPE = Study(
         "": {
             "dataset": "artworks",
             "measure.ceiling": False,
+            "measure.step_memory": True,
+            "launch.allocator": "glibc-mmap",  # one that keeps freed memory would have the largest step's in all others
             "evaluate.samples": 0,  # ten steps say nothing of quality, and predictions would take longer than they
             "train.steps": 11,  # ten are measured: the first is warm-up
             # Compiled models compile anew for every shape.

@@ -13,7 +13,7 @@ from trainmark.studies.tables import bars_of, figure
 GIB = 2**30
 RANDOM = "random"  # the strategy of HRVS, which all others are compared with
 PACE, INFORMATIVE_PACE = "seconds_per_megapixel", "seconds_per_informative_megapixel"
-RATIO, PEAK = "padding_ratio", "peak_memory_bytes"
+RATIO, STEP_MEMORY = "padding_ratio", "step_memory_bytes"
 COUNTERS = ("instructions_per_megapixel", "instructions_per_cycle", "cache_misses_per_1000_instructions")
 PER_INFORMATIVE = "instructions_per_informative_megapixel"
 TIMES = {False: "time per megapixel", True: "time per informative megapixel"}
@@ -78,10 +78,14 @@ def _pixels(table: Table) -> Figure:
 
 
 def _memory(table: Table) -> Figure:
-    bars = tuple(_bars(table, f"{cores} cores", PEAK, cores, 1 / GIB) for cores in table.values("cores"))
-    peaks = Plot("", "input", "peak memory (GiB)", bars=bars, y_range=(0, None))
-    text = f"Peak memory of the worker, that of its largest batch, by input; {RANDOM} batches"
-    return figure(table, "size-and-shape-memory", "Peak memory", text, [peaks])
+    """Table 2, drawn: the mean of the steps' peaks, from the smallest to the largest; by input, and by strategy."""
+    first, *_ = table.values("cores") or [None]
+    bars = tuple(_bars(table, f"{cores} cores", STEP_MEMORY, cores, 1 / GIB) for cores in table.values("cores"))
+    plots = [Plot(f"{RANDOM} batches", "input", "memory per step (GiB)", bars=bars, y_range=(0, None))]
+    if by_strategy := tuple(_by_strategy(table, STEP_MEMORY, first, 1 / GIB)):
+        plots.append(Plot("by strategy", "batching", "memory per step (GiB)", bars=by_strategy, y_range=(0, None)))
+    text = "Peak memory of the worker in a step: mean, smallest and largest, by input and batching strategy"
+    return figure(table, "size-and-shape-memory", "Memory per step", text, plots)
 
 
 def _counters(table: Table) -> Figure:
@@ -121,11 +125,11 @@ def _strategies(table: Table, cores: Cell) -> Figure:
     return figure(table, f"size-and-shape-batching-{cores}-cores", "Batching strategies", text, [ratio, pace])
 
 
-def _by_strategy(table: Table, column: str, cores: Cell) -> Iterator[Bars]:
+def _by_strategy(table: Table, column: str, cores: Cell, factor: float = 1.0) -> Iterator[Bars]:
     """Bars of each input that has several strategies; one that was not measured is a gap."""
     strategies = table.values("batching")
     for name in table.values("input"):
         rows = {row["batching"]: row for row in table.where(input=name, cores=cores)}
         if len(rows) > 1:
             chosen = [rows.get(strategy, {}) for strategy in strategies]
-            yield bars_of(str(name), map(str, strategies), chosen, column)
+            yield bars_of(str(name), map(str, strategies), chosen, column, factor=factor)

@@ -214,6 +214,10 @@ class Engine(Protocol):
         """Peak accelerator memory; None on a CPU."""
         ...
 
+    def take_peak_device_bytes(self) -> int:
+        """Peak accelerator memory since the last call, or of all; never waits for the device."""
+        ...
+
     def barrier(self) -> None:
         """Returns when every rank of the member has called it."""
         ...

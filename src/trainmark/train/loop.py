@@ -78,8 +78,8 @@ def _train_steps(training: Training, position: Position, batches: Iterator[Batch
         batch = next(batches)
         ready = time.perf_counter_ns()
         loss = engine.step(batch, rate, decay_factor)
+        recorder.add(ready - waiting + getattr(batch, "waited_ns", 0), loss, rate)  # also for passes taken within
         del batch  # the next one may take its memory, which is still in the cache
-        recorder.add(ready - waiting, loss, rate)
         if end.has_come(done, recorder.trained_s):
             break
         if checkpoints.are_due_after_step(done) and done < position.step + len(rates):

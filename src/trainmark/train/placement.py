@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from trainmark.machine.resident import limit_memory
 from trainmark.machine.topology import pin_to, read_topology
 from trainmark.spec.errors import PlanError
 from trainmark.spec.job_record import JobRecord
@@ -66,6 +67,8 @@ def bind_rank(rank: Rank, record: JobRecord, *, assigned_by: str) -> Rank:
         # As launch/commands.py does for ranks that can be given their own environment.
         os.environ |= {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": str(rank.accelerator)}
     pin_to(rank.cores)
+    if rank.accelerator is None and record.config.launch.memory_gib is not None:
+        limit_memory(record.config.launch.memory_gib)
     return rank
 
 

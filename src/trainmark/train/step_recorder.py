@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
 from trainmark.machine.counters import OF_TRAINING, Counting
+from trainmark.machine.resident import PeakMeter, take_peak_resident_bytes
 from trainmark.spec.errors import TrainmarkError
 from trainmark.spec.events import EpochFacts, EpochStart, EpochStop, Steps
 from trainmark.spec.failures import LOSS_BECAME
+from trainmark.spec.machine_events import StepMemory
 from trainmark.train.engine import Clock, Engine, Loss, RankContext, Stamp
 from trainmark.train.event_log import EventLog
 from trainmark.train.step_measures import StepMeasures
@@ -20,9 +22,19 @@ SECONDS_BETWEEN_BLOCKS = 1.0
 @contextmanager
 def recording(context: RankContext, engine: Engine, trained_s: float) -> Iterator["StepRecorder"]:
     """A recorder of this rank's steps; at the end, logs the hardware counters of all steps."""
+    meter = _meter(context, engine) if context.config.measure.step_memory else None
     with closing(Counting(OF_TRAINING)) as counters:
-        yield StepRecorder(context.log, engine.clock, Traffic(engine.why_bytes_uncounted()), trained_s, counters)
+        traffic = Traffic(engine.why_bytes_uncounted())
+        yield StepRecorder(context.log, engine.clock, traffic, trained_s, counters, meter)
         context.log.write(counters.as_event())
+    if meter is not None:
+        context.log.write(StepMemory(where=meter.where, largest_bytes=meter.largest_bytes, reason=meter.reason))
+
+
+def _meter(context: RankContext, engine: Engine) -> PeakMeter:
+    if context.rank.accelerator is None:
+        return PeakMeter("host", take_peak_resident_bytes)
+    return PeakMeter("accelerator", engine.take_peak_device_bytes)
 
 
 class DivergedError(TrainmarkError):
@@ -39,12 +51,15 @@ class StepRecorder:
         traffic: Traffic,
         trained_s: float = 0.0,
         counters: Counting | None = None,
+        meter: PeakMeter | None = None,
     ) -> None:
         self._log = log
         self._clock = clock
         self._traffic = traffic
         self._counters = counters or Counting(())
+        self._meter = meter
         self._steps: list[tuple[Stamp, int, Loss, float]] = []  # end, wait for data in ns, loss, learning rate
+        self._peaks: list[int] = []  # of memory, of the steps in `_steps`
         self._last_end: Stamp = None
         self._epoch = 0
         self._first_step = 0
@@ -81,6 +96,8 @@ class StepRecorder:
     def _start_clock(self) -> None:
         self._traffic.start()
         self._counters.resume()
+        if self._meter is not None:
+            self._meter.read()  # what was before does not belong to a step
         self._last_end = self._clock.stamp()
         self._began_ns = self._last_block_ns = time.perf_counter_ns()
         self._is_running = True
@@ -100,6 +117,8 @@ class StepRecorder:
         """Records a step that ended now, after waiting `wait_ns` for its batch, at this learning rate."""
         start = time.perf_counter_ns()
         self._steps.append((self._clock.stamp(), wait_ns, loss, rate))
+        if self._meter is not None and (peak := self._meter.read()) is not None:
+            self._peaks.append(peak)
         if start - self._last_block_ns > SECONDS_BETWEEN_BLOCKS * 1e9:
             self._write_block(self._clock.num_finished([end for end, *_ in self._steps]))
             self._last_block_ns = start
@@ -128,6 +147,7 @@ class StepRecorder:
         if count == 0:
             return
         block, self._steps = self._steps[:count], self._steps[count:]
+        peaks, self._peaks = self._peaks[:count], self._peaks[count:]
         ends, waits, pending_losses, rates = zip(*block, strict=True)
         losses = self._clock.read(list(pending_losses))
         starts = [self._last_end, *ends[:-1]]
@@ -142,6 +162,7 @@ class StepRecorder:
                 wait_s=[wait / 1e9 for wait in waits],
                 loss=[loss if math.isfinite(loss) else None for loss in losses],
                 learning_rate=list(rates),
+                memory_bytes=peaks,
                 **self._measures_of(count),
             )
         )

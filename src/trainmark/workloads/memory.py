@@ -7,15 +7,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from trainmark.spec.config import TrainChoices
+from trainmark.spec.status import Spread
 from trainmark.spec.units import counted, show_bytes
-from trainmark.workloads.cost import cost_of
+from trainmark.workloads.cost import Cost, cost_of
 
 OPTIMIZER_STATES = {"adam": 2, "adamw": 2, "lamb": 2}
 HALF_BYTES = ("bf16-mixed", "fp16-mixed", "fp16")  # activations of half the size of fp32
-# Peak over what is kept for the backward pass: gradients and workspaces come beside it. ResNet-18 in fp32 on an AMD
-# EPYC, passes of 3 to 7.5 MP in 1 to 4 images, contiguous and channels-last: 1.14 to 1.24 (n = 5, torch 2.13).
-PEAK_OVER_KEPT = (1.05, 1.3)
-EXPECTED_PEAK_OVER_KEPT = 1.17
 SIDE = 224  # of images whose cost is tabulated; it follows the area
 MAX_NAMED = 5
 
@@ -25,10 +22,36 @@ def state_bytes(parameters: int, optimizer: str) -> int:
     return 4 * parameters * (2 + OPTIMIZER_STATES.get(optimizer, 1))
 
 
-def kept_share(train: TrainChoices) -> float:
-    """The share of fp32 activations that stays in memory, by precision and technique."""
-    share = 0.5 if train.precision in HALF_BYTES else 1.0
-    return share / 3 if train.torch.recompute or train.torch.offload != "none" else share
+# Blocks that are mapped one by one cost what they are; heaps that keep freed memory fragment, the more so the more the
+# sizes of tensors differ. docs/benchmarks.md has the measurements; tcmalloc and jemalloc are not among them.
+# What is held for a byte that is alive.
+HELD: dict[str | None, Spread] = {
+    None: Spread(1.0, 1.05, 1.3),  # an accelerator's memory: beside tensors, workspaces of its libraries
+    "glibc-mmap": Spread(0.95, 1.03, 1.15),
+    "glibc-tuned": Spread(1.0, 1.75, 3.1),
+    "system": Spread(1.0, 1.4, 2.3),
+    "tcmalloc": Spread(1.0, 1.2, 1.8),
+    "jemalloc": Spread(1.0, 1.2, 1.8),
+}
+
+
+def held_by(allocator: str | None) -> Spread:
+    """What is held for a byte that is alive, by an allocator of host memory or, None, on an accelerator."""
+    return HELD[allocator]
+
+
+def model_bytes(parameters: int, train: TrainChoices) -> int:
+    """Bytes of the model's state and, in mixed precision, of its weights in half."""
+    halves = 2 * parameters if train.precision in ("bf16-mixed", "fp16-mixed") else 0
+    return state_bytes(parameters, train.optimizer) + halves
+
+
+def live_bytes(cost: Cost, train: TrainChoices) -> int:
+    """Bytes of a sample at the peak of a pass, by precision and by what happens to its activations."""
+    kept, recomputed, offloaded = cost.live[3:] if train.precision in HALF_BYTES else cost.live[:3]
+    if train.torch.offload != "none":
+        return offloaded
+    return recomputed if train.torch.recompute else kept
 
 
 class TooLarge(NamedTuple):
@@ -55,9 +78,9 @@ class TooLarge(NamedTuple):
 
 
 def bytes_of_samples(
-    model: str, settings: Mapping[str, Any], shapes: ArrayLike, train: TrainChoices
+    model: str, settings: Mapping[str, Any], shapes: ArrayLike, train: TrainChoices, allocator: str | None
 ) -> NDArray[np.float64] | None:
-    """Bytes that each sample takes, alone in a batch: state of the model and activations; None if not tabulated.
+    """Bytes that each sample is expected to take, alone in a batch, with the model's state; None if not tabulated.
 
     The process itself, some hundred megabytes, is not included.
     """
@@ -65,8 +88,8 @@ def bytes_of_samples(
     if cost is None:
         return None
     areas = np.asarray(shapes, np.float64).reshape(-1, 2).prod(axis=1)
-    kept = cost.activation_bytes * areas / SIDE**2 * kept_share(train)
-    return np.asarray(state_bytes(cost.parameters, train.optimizer) + EXPECTED_PEAK_OVER_KEPT * kept)
+    live = live_bytes(cost, train) * areas / SIDE**2
+    return np.asarray(model_bytes(cost.parameters, train) + held_by(allocator).expected * live)
 
 
 def samples_over(limit_bytes: float, needed: NDArray[np.float64]) -> TooLarge:

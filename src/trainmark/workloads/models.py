@@ -15,6 +15,7 @@ RESNET_TINY = ModelCard(
     num_layers=5,
     strided_1x1_input="width",
     any_shape=True,
+    one_feature_side=8,
     builders={"torch": f"{TORCH}.resnets:resnet_tiny"},
 )
 
@@ -26,6 +27,7 @@ RESNET18 = ModelCard(
     num_layers=10,
     blocked_layout=True,
     any_shape=True,
+    one_feature_side=32,
     builders={"torch": f"{TORCH}.resnets:resnet18"},
 )
 
@@ -36,6 +38,7 @@ RESNET34 = ModelCard(
     settings=CLASSIFIER,
     num_layers=18,
     any_shape=True,
+    one_feature_side=32,
     builders={"torch": f"{TORCH}.resnets:resnet34"},
 )
 
@@ -47,6 +50,7 @@ RESNET50_V1 = ModelCard(
     num_layers=18,
     blocked_layout=True,
     any_shape=True,
+    one_feature_side=32,
     builders={"torch": f"{TORCH}.resnets:resnet50_v1"},
 )
 
@@ -58,6 +62,7 @@ RESNET50_V1_5 = ModelCard(
     num_layers=18,
     blocked_layout=True,
     any_shape=True,
+    one_feature_side=32,
     builders={"torch": f"{TORCH}.resnets:resnet50_v1_5"},
 )
 
@@ -69,6 +74,7 @@ RESNET101_V1 = ModelCard(
     num_layers=35,
     blocked_layout=True,
     any_shape=True,
+    one_feature_side=32,
     builders={"torch": f"{TORCH}.resnets:resnet101_v1"},
 )
 
@@ -80,6 +86,7 @@ RESNET101_V1_5 = ModelCard(
     num_layers=35,
     blocked_layout=True,
     any_shape=True,
+    one_feature_side=32,
     builders={"torch": f"{TORCH}.resnets:resnet101_v1_5"},
 )
 
@@ -91,6 +98,7 @@ RESNEXT50_32X4D = ModelCard(
     settings=CLASSIFIER,
     num_layers=18,
     any_shape=True,
+    one_feature_side=32,
     builders={"torch": f"{TORCH}.resnets:resnext50_32x4d"},
 )
 
@@ -101,6 +109,7 @@ WIDE_RESNET50_2 = ModelCard(
     settings=CLASSIFIER,
     num_layers=18,
     any_shape=True,
+    one_feature_side=32,
     builders={"torch": f"{TORCH}.resnets:wide_resnet50_2"},
 )
 
@@ -111,6 +120,7 @@ WIDE_RESNET101_2 = ModelCard(
     settings=CLASSIFIER,
     num_layers=35,
     any_shape=True,
+    one_feature_side=32,
     builders={"torch": f"{TORCH}.resnets:wide_resnet101_2"},
 )
 
@@ -145,6 +155,7 @@ DENSENET121 = ModelCard(
     num_layers=64,
     smallest_side=29,  # below, nothing is left for the last transition
     any_shape=True,
+    one_feature_side=60,
     builders={"torch": f"{TORCH}.densenet121:densenet121"},
 )
 

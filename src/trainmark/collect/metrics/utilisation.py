@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainmark.collect.measured import NO_MEMBER, Measured, Member, NodeUsage
-from trainmark.spec.machine_events import AcceleratorUse, CpuUse, Memory, MovedBytes, Usage
+from trainmark.spec.machine_events import AcceleratorUse, CpuUse, MovedBytes, Usage
 from trainmark.spec.metrics import Figure, MetricRow
 from trainmark.spec.units import parse_cores, show_value
 
@@ -267,28 +267,4 @@ NETWORK = MetricRow(
     description="The bytes per second of training that a member's node sends and receives, for all processes.",
     compute=_network,
     hide_if_unavailable=True,
-)
-
-
-def _peak_memory(measured: Measured) -> Figure | str:
-    ranks = [(member, rank.rank) for member in measured.finished for rank in member.job.ranks]
-    events = [event for member, rank in ranks if (event := member.one(Memory, rank))]
-    if not events:
-        return NO_MEMBER
-    on_device = [event.device_bytes for event in events if event.device_bytes is not None]
-    resident = [event.resident_bytes for event in events]
-    where = {"where": "accelerator" if on_device else "host", "resident_bytes": resident}
-    return Figure(max(on_device or resident), n=len(events), detail=where)
-
-
-PEAK_MEMORY = MetricRow(
-    "peak_memory_bytes",
-    "B",
-    "lower",
-    "peak memory per worker",
-    description="The largest peak memory of any worker: on its accelerator, else resident on the host.",
-    compute=_peak_memory,
-    needs="finished members",
-    per_member=True,
-    member_heading="peak memory",
 )

@@ -103,6 +103,13 @@ class Artworks:
         stated = self._drawn_shapes(split) if self.settings.path is None else self._usable(split).stated
         return self._sizing.seen(stated)
 
+    def names(self, split: SplitName) -> list[str]:
+        """The files of a split, also those to be generated, relative to data.path."""
+        if self.settings.path is None:
+            return [self._made_name(split, index) for index in range(self._num_generated(split))]
+        files = self._usable(split).files
+        return [files.name(index) for index in range(len(files))]
+
     def load(self, split: SplitName) -> ResizedImages:
         """The images and labels of a split, in the order of the catalogue."""
         return self._usable(split).within_limits()
@@ -118,7 +125,7 @@ class Artworks:
         total, artworks = self._num_generated("train") + self._num_generated("eval"), list[Artwork]()
         for number, (split, subset) in enumerate(SUBSETS.items()):
             for index, (height, width) in enumerate(self._drawn_shapes(split).tolist()):
-                name, label = f"{FOLDER}/{number + 1}{index:06d}.jpg", index % self.settings.num_classes
+                name, label = self._made_name(split, index), index % self.settings.num_classes
                 random = np.random.default_rng((self.settings.seed, number, index))
                 write_picture(draw_picture(figure_of(label), "photo", width, height, random), folder / name)
                 artworks.append(Artwork(name, label, subset, height, width))
@@ -163,6 +170,9 @@ class Artworks:
     @property
     def _made_classes(self) -> tuple[str, ...]:
         return MEDIUMS[: self.settings.num_classes]
+
+    def _made_name(self, split: SplitName, index: int) -> str:
+        return f"{FOLDER}/{list(SUBSETS).index(split) + 1}{index:06d}.jpg"
 
     def _num_generated(self, split: SplitName) -> int:
         return self.settings.num_train if split == "train" else self.settings.num_eval

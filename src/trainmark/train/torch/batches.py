@@ -16,7 +16,7 @@ from trainmark.data.epochs import MAX_SHIFT, Indices, Passes, Rows, RowViews
 from trainmark.data.source import Streamed
 from trainmark.data.split import Split
 from trainmark.train.torch.padding import zero_padding
-from trainmark.train.torch.protocols import Pass
+from trainmark.train.torch.protocols import Pass, StepPasses
 
 PINNED_AHEAD = 2  # prefetched batches in pinned memory
 
@@ -121,18 +121,22 @@ class StreamedBatches:
         for row, samples in zip(rows, self._tensors(stored), strict=True):
             yield self._prepared(samples), self._labels.index_select(0, torch.from_numpy(row).to(self._device))
 
-    def take_passes(self, rows: Rows, views: RowViews | None, passes: Sequence[Passes]) -> Iterator[list[Pass]]:
-        """Yields the passes of each row, each padded to its own largest image."""
+    def take_passes(self, rows: Rows, views: RowViews | None, passes: Sequence[Passes]) -> Iterator[StepPasses]:
+        """Yields the passes of each row, each padded to its own largest image; all are taken before the next row."""
         shapes = self._source.split.shapes
         assert shapes is not None, "passes are planned for images of unlike shape"
         parts = _by_pass(rows, passes)
         batches = zip(parts, self.take(parts, None if views is None else _by_pass(views, passes)), strict=True)
-        for planned in passes:
-            step = []
+
+        def converted(planned: Passes) -> Iterator[Pass]:
             for (_, weight), (row, (images, targets)) in zip(planned, batches, strict=False):
                 sizes = torch.from_numpy(shapes[row])
-                step.append(Pass(zero_padding(images, sizes), targets, weight, sizes=sizes))
-            yield step
+                yield Pass(zero_padding(images, sizes), targets, weight, sizes=sizes)
+                del images
+
+        for planned in passes:
+            others = converted(planned)
+            yield StepPasses(next(others), others, len(planned) - 1)
 
     def in_order(self, rows: Sequence[Indices]) -> Iterator[Tensor]:
         """Yields the samples of each row of sample indices."""

@@ -39,7 +39,7 @@ from trainmark.train.torch.clocks import CpuClock, GpuClock
 from trainmark.train.torch.compilation import image_memory_format
 from trainmark.train.torch.installation import describe_torch
 from trainmark.train.torch.process_group import barrier, gather_rows, join_group, leave_group, why_bytes_uncounted
-from trainmark.train.torch.protocols import Pass, WorkerGroup
+from trainmark.train.torch.protocols import StepPasses, WorkerGroup
 from trainmark.train.torch.step import Step, set_rate, set_weight_decay, step_of
 from trainmark.workloads.eager import skip_compiler
 
@@ -78,6 +78,9 @@ class TorchEngine:
         torch.backends.mkldnn.enabled = self._context.config.train.torch.onednn  # type: ignore[assignment]
         if self._on_gpu:
             torch.backends.cudnn.benchmark = True
+            if (limit_gib := self._context.config.launch.memory_gib) is not None:
+                total = torch.cuda.get_device_properties().total_memory
+                torch.cuda.set_per_process_memory_fraction(min(1.0, limit_gib * 2**30 / total))
         torch.ones(2**20).add_(1)  # starts all threads before their affinity is checked
         return DeviceFacts(
             name=torch.cuda.get_device_name() if self._on_gpu else "cpu",
@@ -159,14 +162,14 @@ class TorchEngine:
 
     def feed(
         self, rows: Rows, views: RowViews | None, passes: Sequence[Passes] | None = None
-    ) -> Iterator[Batch | list[Pass]]:
+    ) -> Iterator[Batch | StepPasses]:
         """Inputs and targets of each row, or its passes, on the device."""
         if passes is None:
             assert self._train is not None
             return self._train.take(rows, views)
         return cast(StreamedBatches, self._train).take_passes(rows, views, passes)
 
-    def step(self, batch: Batch | list[Pass], rate: float, decay_factor: float) -> Tensor:
+    def step(self, batch: Batch | StepPasses, rate: float, decay_factor: float) -> Tensor:
         """One update; the loss stays on the device."""
         state, train = self._state, self._context.config.train
         if self._step is None:  # not in `build`: a state may be loaded in between
@@ -214,8 +217,12 @@ class TorchEngine:
         model.eval()
         task, arithmetic = self._state.task, self._state.arithmetic
 
-        def forward(batch: Batch | list[Pass]) -> Tensor:
-            inputs = batch[0].inputs if isinstance(batch, list) else batch[0]
+        def forward(batch: Batch | StepPasses) -> Tensor:
+            if isinstance(batch, StepPasses):
+                assert batch.first is not None
+                inputs = batch.first.inputs
+            else:
+                inputs = batch[0]
             with torch.inference_mode(), arithmetic.forward():
                 return task.predictions(model, inputs)
 
@@ -250,6 +257,12 @@ class TorchEngine:
     def peak_device_bytes(self) -> int | None:
         """Peak of the caching allocator; None on a CPU."""
         return torch.cuda.max_memory_allocated() if self._on_gpu else None
+
+    def take_peak_device_bytes(self) -> int:
+        """Peak of the caching allocator since the last call: counted on the host, as operators are launched."""
+        peak: int = torch.cuda.max_memory_allocated()
+        torch.cuda.reset_peak_memory_stats()
+        return peak
 
     def barrier(self) -> None:
         """Returns when every rank of the member has called it."""

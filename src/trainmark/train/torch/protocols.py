@@ -1,6 +1,7 @@
 """The protocols of precisions, communication modes and parallel modes in the torch engine."""
 
-from collections.abc import Callable, Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
@@ -24,6 +25,30 @@ class Pass(NamedTuple):
     weight: float = 1.0
     divisor: int = 1  # of the loss, in place of a weight, where all passes are alike
     sizes: Tensor | None = None  # height and width of each image, of which the rest is padding; None: no padding
+
+
+class StepPasses:
+    """The passes of a step: the first is on the device, each other one only once it is asked for."""
+
+    def __init__(self, first: Pass, others: Iterator[Pass], num_others: int) -> None:
+        self.first: Pass | None = first
+        self.waited_ns = 0  # for the others
+        self._others, self._num_others = others, num_others
+
+    def __len__(self) -> int:
+        return 1 + self._num_others
+
+    def __iter__(self) -> Iterator[Pass]:
+        assert self.first is not None
+        yield self.first
+        if self._num_others:
+            self.first = None  # one that was trained need not wait for the others
+        for _ in range(self._num_others):
+            start = time.perf_counter_ns()
+            samples = next(self._others)
+            self.waited_ns += time.perf_counter_ns() - start
+            yield samples
+            del samples
 
 
 class Scaler(Protocol):
@@ -134,7 +159,7 @@ class Parallelism(Protocol):
         """The parameters that this worker's optimizer updates."""
         ...
 
-    def forward_backward(self, passes: Sequence[Pass]) -> Tensor:
+    def forward_backward(self, passes: Sequence[Pass] | StepPasses) -> Tensor:
         """Accumulates reduced gradients of all passes; returns the mean loss of this worker's replica, detached."""
         ...
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from trainmark.train.torch.build import TrainingState
-from trainmark.train.torch.protocols import Pass
+from trainmark.train.torch.protocols import Pass, StepPasses
 
 
 def put_rate_on(optimizer: torch.optim.Optimizer, device: torch.device) -> None:
@@ -56,8 +56,8 @@ def _momentum_buffers(optimizer: torch.optim.Optimizer, group: dict[str, Any]) -
 
 
 OfTensors = Callable[[Tensor, Tensor], Tensor]  # from inputs and targets to the loss
-OfPasses = Callable[[Sequence[Pass]], Tensor]
-Step = Callable[[tuple[Tensor, Tensor] | list[Pass]], Tensor]
+OfPasses = Callable[[Sequence[Pass] | StepPasses], Tensor]
+Step = Callable[[tuple[Tensor, Tensor] | StepPasses], Tensor]
 
 EAGER_STEPS = 3  # before capture: kernels are selected, optimizer state and buffers allocated
 
@@ -76,7 +76,7 @@ def step_of(state: TrainingState, accumulation: int, *, captured: bool) -> Step:
         return of_passes([Pass(*samples, divisor=accumulation) for samples in parts])
 
     of_tensors: OfTensors = CapturedStep(eager, state.optimizer) if captured else eager
-    return lambda batch: of_passes(batch) if isinstance(batch, list) else of_tensors(*batch)
+    return lambda batch: of_passes(batch) if isinstance(batch, StepPasses) else of_tensors(*batch)
 
 
 def eager_step(state: TrainingState) -> OfPasses:
@@ -92,7 +92,7 @@ def eager_step(state: TrainingState) -> OfPasses:
     local_update = optimizer.step if scaler is None else scaled
     weights = [weight for group in optimizer.param_groups for weight in group["params"]]
 
-    def step(passes: Sequence[Pass]) -> Tensor:
+    def step(passes: Sequence[Pass] | StepPasses) -> Tensor:
         for weight in weights:  # a tenth of the time of optimizer.zero_grad
             weight.grad = None
         loss = forward_backward(passes)

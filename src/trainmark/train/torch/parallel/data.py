@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -11,10 +11,18 @@ from trainmark.spec.events import EpochFacts
 from trainmark.train.torch.collectives import average_buffers
 from trainmark.train.torch.compilation import compile_for_training
 from trainmark.train.torch.parallel.batch_norm import synchronise
-from trainmark.train.torch.protocols import Parallelism, Parts, Pass, Scaler
+from trainmark.train.torch.protocols import Parallelism, Parts, Pass, Scaler, StepPasses
 
 
-def one_pass(model: nn.Module, parts: Parts, samples: Pass) -> Tensor:
+class PassLoss(NamedTuple):
+    """The mean loss of one pass, and its part in that of the step; not the pass, whose images would stay in memory."""
+
+    loss: Tensor
+    weight: float
+    divisor: int
+
+
+def one_pass(model: nn.Module, parts: Parts, samples: Pass) -> PassLoss:
     """Accumulates the gradients of one pass; returns its mean loss."""
     scaler = parts.arithmetic.scaler
     with parts.padding.of(samples.inputs, samples.sizes) if parts.padding else nullcontext():
@@ -24,17 +32,17 @@ def one_pass(model: nn.Module, parts: Parts, samples: Pass) -> Tensor:
         weighted = weighted if samples.divisor == 1 else weighted / samples.divisor
         scaled = weighted if scaler is None else scaler.scale(weighted)
         scaled.backward()  # type: ignore[no-untyped-call]
-    return loss.detach()
+    return PassLoss(loss.detach(), samples.weight, samples.divisor)
 
 
-def mean_loss(losses: Sequence[Tensor], passes: Sequence[Pass]) -> Tensor:
+def mean_loss(losses: Sequence[PassLoss]) -> Tensor:
     """The mean loss of a worker's samples from that of each pass; of a worker that only takes part, that of a pass."""
-    total = sum(each.weight for each in passes)
+    total = sum(each.weight for each in losses)
     if len(losses) == 1 or total == 0:
-        return losses[0]
-    if passes[0].divisor > 1:
-        return torch.stack([loss / each.divisor for loss, each in zip(losses, passes, strict=True)]).sum()
-    return torch.stack([loss * (each.weight / total) for loss, each in zip(losses, passes, strict=True)]).sum()
+        return losses[0].loss
+    if losses[0].divisor > 1:
+        return torch.stack([each.loss / each.divisor for each in losses]).sum()
+    return torch.stack([each.loss * (each.weight / total) for each in losses]).sum()
 
 
 def state_of(model: nn.Module, optimizer: torch.optim.Optimizer, scaler: Scaler | None) -> dict[str, Any]:
@@ -77,17 +85,20 @@ class DataParallel:
         """All weights."""
         return list(self._model.parameters())
 
-    def forward_backward(self, passes: Sequence[Pass]) -> Tensor:
+    def forward_backward(self, passes: Sequence[Pass] | StepPasses) -> Tensor:
         """The mean loss of this worker's samples; gradients are reduced in the last of the accumulated passes."""
         if not self._compiled.training:  # after inference
             self._compiled.train()
         if len(passes) == 1:
-            return one_pass(self._wrapped, self._parts, passes[0])
-        *earlier, last = passes
+            (only,) = passes
+            return one_pass(self._wrapped, self._parts, only).loss
         # Only DistributedDataParallel reduces gradients in its backward pass.
-        with getattr(self._wrapped, "no_sync", nullcontext)():
-            losses = [one_pass(self._wrapped, self._parts, samples) for samples in earlier]
-        return mean_loss([*losses, one_pass(self._wrapped, self._parts, last)], passes)
+        unreduced = getattr(self._wrapped, "no_sync", nullcontext)
+        losses = []
+        for number, samples in enumerate(passes, 1):
+            with unreduced() if number < len(passes) else nullcontext():
+                losses.append(one_pass(self._wrapped, self._parts, samples))
+        return mean_loss(losses)
 
     def whole_model(self) -> nn.Module:
         """The model itself, with the running statistics of all workers."""

@@ -14,16 +14,17 @@ from trainmark.spec.events import EpochFacts
 from trainmark.train.torch.collectives import average, average_buffers, broadcast_flat, sync_overflow
 from trainmark.train.torch.parallel import data
 from trainmark.train.torch.parallel.batch_norm import synchronise
-from trainmark.train.torch.parallel.data import load_state, state_of
+from trainmark.train.torch.parallel.data import PassLoss, load_state, mean_loss, state_of
+from trainmark.train.torch.parallel.relay import Ends, Relay, StageShapes
 from trainmark.train.torch.parallel.stages import StageLayers, TimedStage, boundaries, stages_of
-from trainmark.train.torch.protocols import Parallelism, Parts, Pass
+from trainmark.train.torch.protocols import Parallelism, Parts, Pass, StepPasses
 from trainmark.train.torch.stopwatch import Stopwatch
 
 Schedule = Callable[..., PipelineScheduleSingle]
 
 
-def build_pipeline(model: nn.Module, parts: Parts, schedule: Schedule, micro_batches: int) -> Parallelism:
-    """The model with its layers split over the workers of each replica."""
+def build_pipeline(model: nn.Module, parts: Parts, schedule: Schedule | None, micro_batches: int) -> Parallelism:
+    """The model with its layers split over the workers of each replica; without a schedule, one batch at a time."""
     if parts.layout.stages == 1:
         assert parts.workers.size == 1, "checked by the plan: replicas of whole models are data parallelism"
         return data.build(model, parts)
@@ -34,22 +35,27 @@ def build_pipeline(model: nn.Module, parts: Parts, schedule: Schedule, micro_bat
 class Pipeline:
     """One stage of a replica's pipeline; batch normalisation sees one micro-batch at a time."""
 
-    def __init__(self, model: nn.Module, parts: Parts, schedule: Schedule, micro_batches: int) -> None:
+    def __init__(self, model: nn.Module, parts: Parts, schedule: Schedule | None, micro_batches: int) -> None:
         self._parts, self._micro_batches = parts, micro_batches
         self._stages = stages_of(model, parts.layout.stages, parts.sample_shape)
         self._place = parts.layout.stage_of(parts.workers.rank)
         self._watch = Stopwatch(parts.workers.device)
         self._group = _replica_group(parts)
-        self._losses: list[Tensor] = []
+        self._losses: list[PassLoss] = []
         assert isinstance(model, nn.Sequential)
         crossing = boundaries(model, parts)
         layers = self._stages[self._place]
+        shapes = StageShapes(model, layers)
         self._inputs, self._outputs = crossing[layers.start], crossing[layers.stop]
         # The other layers are dropped: that is the memory that splitting saves.
         self._layers: nn.Module = _slice(model, layers).train()
         if parts.settings.batch_norm == "synchronised":
             self._layers = synchronise(self._layers, parts.replicas)
-        self._schedule = schedule(self._stage(), micro_batches, loss_fn=self._micro_loss, scale_grads=False)
+        ends = Ends(self._inputs, self._outputs)
+        self._relay = Relay(self._layers, shapes, ends, parts, self._group, self._watch)
+        self._schedule = schedule and schedule(
+            self._stage(), micro_batches, loss_fn=self._micro_loss, scale_grads=False
+        )
 
     def _stage(self) -> TimedStage:
         parts, samples = self._parts, self._parts.settings.batch_size // self._micro_batches
@@ -71,18 +77,27 @@ class Pipeline:
             # In fp32, as in data parallelism.
             loss = self._parts.task.loss_of_outputs(self._outputs.unpack(outputs).float(), targets)
             loss = loss / (self._micro_batches * self._parts.settings.accumulation)
-            self._losses.append(loss.detach())
+            self._losses.append(PassLoss(loss.detach(), 1.0, 1))
             return arithmetic.scaler.scale(loss) if arithmetic.scaler else loss
+
+    def _pass_loss(self, outputs: Tensor, samples: Pass) -> Tensor:
+        """A pass's part of the step's mean loss, as in data parallelism."""
+        arithmetic = self._parts.arithmetic
+        with self._watch.section("busy"), arithmetic.forward():
+            loss = self._parts.task.loss_of_outputs(outputs.float(), samples.targets)
+            self._losses.append(PassLoss(loss.detach(), samples.weight, samples.divisor))
+            weighted = loss * (samples.weight / samples.divisor)
+            return arithmetic.scaler.scale(weighted) if arithmetic.scaler else weighted
 
     def parameters(self) -> list[nn.Parameter]:
         """The weights of this stage."""
         return list(self._layers.parameters())
 
-    def forward_backward(self, passes: Sequence[Pass]) -> Tensor:
+    def forward_backward(self, passes: Sequence[Pass] | StepPasses) -> Tensor:
         """Averages gradients over the replicas; returns the replica's mean loss on all its stages."""
         with self._watch.section("step"):
             for samples in passes:
-                self._run(samples.inputs, samples.targets)
+                self._run(samples)
             gradients = [weight.grad for weight in self._layers.parameters() if weight.grad is not None]
             if self._parts.replicas.size > 1:
                 with self._watch.section("exchange"):
@@ -93,19 +108,24 @@ class Pipeline:
                 sync_overflow(gradients, self._parts.workers)
             return loss
 
-    def _run(self, inputs: Tensor, targets: Tensor) -> None:
+    def _run(self, samples: Pass) -> None:
         """Runs one batch forward and backward; the first stage takes the samples, the last their labels."""
-        if self._place == 0:
-            self._schedule.step(self._inputs.pack(inputs))
+        if self._schedule is None:
+            self._relay.run(samples, self._pass_loss)
+        elif self._place == 0:
+            self._schedule.step(self._inputs.pack(samples.inputs))
         elif self._place == self._parts.layout.stages - 1:
-            self._schedule.step(target=targets, return_outputs=False)
+            self._schedule.step(target=samples.targets, return_outputs=False)
         else:
             self._schedule.step()
 
     def _replica_loss(self) -> Tensor:
         """Broadcasts the loss of the last stage to all stages."""
         losses, self._losses = self._losses, []
-        loss = torch.stack(losses).sum() if losses else torch.empty((), device=self._parts.workers.device)
+        if not losses:
+            loss = torch.empty((), device=self._parts.workers.device)
+        else:
+            loss = mean_loss(losses) if self._schedule is None else torch.stack([each.loss for each in losses]).sum()
         dist.broadcast(loss, group=self._group, group_src=self._parts.layout.stages - 1)
         return loss
 
@@ -173,7 +193,7 @@ def _replica_group(parts: Parts) -> dist.ProcessGroup | None:
 
 def build_model_parallel(model: nn.Module, parts: Parts) -> Parallelism:
     """Model parallelism: layers split over workers, which process the whole batch one after the other."""
-    return build_pipeline(model, parts, ScheduleGPipe, micro_batches=1)
+    return build_pipeline(model, parts, None, micro_batches=1)
 
 
 def build_gpipe(model: nn.Module, parts: Parts) -> Parallelism:

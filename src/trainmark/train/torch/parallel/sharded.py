@@ -16,7 +16,7 @@ from trainmark.train.torch.collectives import average_buffers
 from trainmark.train.torch.parallel import data
 from trainmark.train.torch.parallel.batch_norm import synchronise
 from trainmark.train.torch.parallel.data import mean_loss, one_pass
-from trainmark.train.torch.protocols import Parallelism, Parts, Pass
+from trainmark.train.torch.protocols import Parallelism, Parts, Pass, StepPasses
 
 
 def build(model: nn.Module, parts: Parts) -> Parallelism:
@@ -64,13 +64,13 @@ class Sharded:
         """This worker's shards."""
         return list(self._model.parameters())
 
-    def forward_backward(self, passes: Sequence[Pass]) -> Tensor:
+    def forward_backward(self, passes: Sequence[Pass] | StepPasses) -> Tensor:
         """The mean loss of this worker's samples; gradients are averaged in the last of the accumulated passes."""
         losses = []
         for number, samples in enumerate(passes, 1):
             self._root.set_requires_gradient_sync(number == len(passes))
             losses.append(one_pass(self._model, self._parts, samples))
-        return mean_loss(losses, passes)
+        return mean_loss(losses)
 
     @torch.no_grad()
     def whole_model(self) -> nn.Module:
