@@ -1,7 +1,7 @@
 """The estimate of memory against measured peaks: models × shapes × layouts × precisions × techniques.
 
-Each row is a whole `trainmark run` of three steps on synthetic images; the estimate is that of `--dry-run`. Memory hardly
-depends on noise, so each runs once.
+Each row is a whole `trainmark run` of three steps on synthetic images; the estimate is that of `--dry-run`. Memory
+hardly depends on noise, so each runs once.
 
 Usage: python benchmarks/memory_estimate.py [--rows N,M,…] [--allocator NAME] [--json FILE]
 """

@@ -45,6 +45,8 @@ def test_a_sample_takes_the_state_of_the_model_and_its_own_activations() -> None
     state = 4 * 11_689_512 * 4
     assert state_bytes(cost.parameters, "adam") == state
     assert needed.tolist() == pytest.approx([state + 1.03 * 22_339_392, state + 1.03 * 223_393_920])
+    halves = bytes_of_samples("resnet18", {}, [(224, 224)], config.train, "glibc-mmap", parts=2)
+    assert halves is not None and halves.tolist() == pytest.approx([needed[0] / 2])
     assert bytes_of_samples("unheard-of", {}, [(8, 8)], config.train, None) is None
 
 

@@ -34,6 +34,7 @@ COMPILING_S = {"inductor": (10.0, 90.0)}  # the first steps of each wave; the sh
 INFERENCE = 2.4  # measure.inference_seconds: two batch sizes, each with a fifth of warm-up
 PROCESS_BYTES = Spread(0.25 * 2**30, 0.31 * 2**30, 0.55 * 2**30)  # Python and torch
 EVALUATED = 0.15  # of a sample's activations are live in inference
+UNEVEN = 1.15  # the largest of a model's stages over their mean
 OUT_OF_BAG = 0.37
 SAMPLE_BYTES = Spread(1.0, 4.0, 5.0)  # per value of in-memory data: as bytes, as float, as both
 
@@ -84,6 +85,13 @@ def _estimate(
     return Estimate(seconds, worker_bytes, speed.basis, plan.workers_at_a_time, available)
 
 
+def _num_parts(config: RunConfig) -> float:
+    """Among how many workers a model is split; the largest part is somewhat larger than the others."""
+    train = config.train
+    stages = (train.stages or config.ensemble.workers) if train.parallel in SPLITTING else 1
+    return stages / UNEVEN if stages > 1 else 1.0
+
+
 def _limit_bytes(config: RunConfig, site: Site) -> float | None:
     """The memory that a worker may take, if that is stated."""
     stated = [config.launch.memory_gib, *(group.memory_gib_per_slot for group in site.groups)]
@@ -96,7 +104,8 @@ def _too_large(config: RunConfig, site: Site, found: Estimate, shapes: Shapes, n
     if found.available_bytes is not None:
         limits.append(found.available_bytes / found.workers_at_a_time)
     allocator = None if site.has_accelerators else config.launch.allocator
-    needed = bytes_of_samples(config.model, config.model_settings, shapes, config.train, allocator)
+    parts = _num_parts(config)
+    needed = bytes_of_samples(config.model, config.model_settings, shapes, config.train, allocator, parts)
     if needed is None or not limits:
         return ""
     over = samples_over(min(limits), needed + (0 if site.has_accelerators else PROCESS_BYTES.expected))
@@ -168,7 +177,7 @@ def _num_evaluated(config: RunConfig, facts: DataFacts) -> int:
 
 def _worker_bytes(config: RunConfig, site: Site, facts: DataFacts, cost: Cost, sizes: PassSizes | None) -> Spread:
     train = config.train
-    stages = (train.stages or config.ensemble.workers) if train.parallel in SPLITTING else 1
+    stages = _num_parts(config)
     weights = model_bytes(cost.parameters, train) / stages
     # In samples: of the largest pass, and of evaluation, whose batches are of one shape.
     passes = Spread(*3 * [float(train.batch_size)])
@@ -179,7 +188,7 @@ def _worker_bytes(config: RunConfig, site: Site, facts: DataFacts, cost: Cost, s
     live = [
         max(live_bytes(cost, train) * each / stages, EVALUATED * cost.activation_bytes * evaluated) for each in passes
     ]
-    held = held_by(None if site.has_accelerators else config.launch.allocator)
+    held = held_by(None if site.has_accelerators else config.launch.allocator, train)
     values = ((facts.num_train or 0) + (facts.num_eval or 0)) * math.prod(facts.sample_shape or ())
     kind = DATASETS.load(config.dataset)
     is_held = not hasattr(kind, "make") and not getattr(kind, "is_synthetic", False)  # in memory, by each worker

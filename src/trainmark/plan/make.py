@@ -35,7 +35,7 @@ def fill_defaults(choices: RunChoices, scale: Scale, site: Site) -> RunConfig:
             "ensemble": choices.ensemble.model_dump() | scale._asdict(),
             "train": train.model_dump(exclude_none=True) | own,
             "launch": {
-                "allocator": default_allocator(site, unlike_shapes=varies_in_shape(choices)),
+                "allocator": default_allocator(site, is_frugal=_is_frugal(choices)),
                 "loader_workers": default_loader_workers(site),
                 **launch.model_dump(exclude_none=True),
             },
@@ -43,14 +43,20 @@ def fill_defaults(choices: RunChoices, scale: Scale, site: Site) -> RunConfig:
     )
 
 
-def default_allocator(site: Site, *, unlike_shapes: bool = False) -> Literal["tcmalloc", "glibc-tuned", "glibc-mmap"]:
+def default_allocator(site: Site, *, is_frugal: bool = False) -> Literal["tcmalloc", "glibc-tuned", "glibc-mmap"]:
     """Returns tcmalloc if the nodes have it, else tuned glibc; with accelerators the choice hardly matters.
 
-    Tensors of unlike images would fragment a heap that keeps freed memory, so theirs are mapped.
+    A heap that keeps freed memory fragments; where memory matters, blocks are mapped.
     """
-    if unlike_shapes and not site.has_accelerators:
+    if is_frugal and not site.has_accelerators:
         return "glibc-mmap"
     return "tcmalloc" if "tcmalloc" in site.allocators and not site.has_accelerators else "glibc-tuned"
+
+
+def _is_frugal(choices: RunChoices) -> bool:
+    """Whether tensors differ in size from step to step, or the user trades time for memory."""
+    own = choices.train.torch
+    return varies_in_shape(choices) or own.recompute or own.offload != "none"
 
 
 def default_loader_workers(site: Site) -> int:

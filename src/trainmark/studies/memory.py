@@ -54,12 +54,13 @@ def _points(request: Request) -> list[Point]:
 
 
 def _of_machine(request: Request) -> dict[str, Setting]:
-    """The same cores and the same layout for all techniques: oneDNN's would be for `none` alone."""
+    """The same cores, layout and allocator for all techniques: oneDNN's layout would be for `none` alone."""
     if request.site.has_accelerators:
         return {}
     cores = min(len(slot.cores) for group in request.site.groups for slot in group.slots)
     layout = {} if request.base.train.torch.memory_format else {"train.torch.memory_format": "contiguous"}
-    return {"launch.threads": request.base.launch.threads or cores, **layout}
+    allocator = {} if request.base.launch.allocator else {"launch.allocator": "glibc-mmap"}
+    return {"launch.threads": request.base.launch.threads or cores, **layout, **allocator}
 
 
 def _of_batch(batch: int, workers: int, *, has_count: bool) -> dict[str, Setting]:

@@ -1,6 +1,7 @@
 """The error message of a rank that ran out of memory: the size of the request, and what to reduce."""
 
 import re
+import resource
 
 import psutil
 
@@ -23,5 +24,7 @@ def explain_out_of_memory(error: BaseException) -> str | None:
     size = show_bytes(int(requested)) if requested.isdecimal() else requested
     if "CUDA" in str(error):
         return f"out of memory: the accelerator could not allocate {size}. {ADVICE}"
-    total = show_bytes(psutil.virtual_memory().total)
-    return f"out of memory: could not allocate {size}, and this machine has {total}. {ADVICE}"
+    limit, _ = resource.getrlimit(resource.RLIMIT_DATA)
+    has = f"this machine has {show_bytes(psutil.virtual_memory().total)}"
+    has = has if limit == resource.RLIM_INFINITY else f"the worker may take {show_bytes(limit)}"
+    return f"out of memory: could not allocate {size}, and {has}. {ADVICE}"

@@ -35,9 +35,14 @@ HELD: dict[str | None, Spread] = {
 }
 
 
-def held_by(allocator: str | None) -> Spread:
+# The same where activations are recomputed or offloaded: fewer bytes are alive, but as many come and go.
+HELD_OF_FEWER: dict[str | None, Spread] = {"glibc-tuned": Spread(1.0, 2.9, 3.4), "system": Spread(1.0, 2.0, 2.5)}
+
+
+def held_by(allocator: str | None, train: TrainChoices) -> Spread:
     """What is held for a byte that is alive, by an allocator of host memory or, None, on an accelerator."""
-    return HELD[allocator]
+    is_fewer = train.torch.recompute or train.torch.offload != "none"
+    return HELD_OF_FEWER.get(allocator, HELD[allocator]) if is_fewer else HELD[allocator]
 
 
 def model_bytes(parameters: int, train: TrainChoices) -> int:
@@ -78,9 +83,16 @@ class TooLarge(NamedTuple):
 
 
 def bytes_of_samples(
-    model: str, settings: Mapping[str, Any], shapes: ArrayLike, train: TrainChoices, allocator: str | None
+    model: str,
+    settings: Mapping[str, Any],
+    shapes: ArrayLike,
+    train: TrainChoices,
+    allocator: str | None,
+    parts: float = 1.0,
 ) -> NDArray[np.float64] | None:
     """Bytes that each sample is expected to take, alone in a batch, with the model's state; None if not tabulated.
+
+    `parts` are those of the model that share them.
 
     The process itself, some hundred megabytes, is not included.
     """
@@ -89,7 +101,7 @@ def bytes_of_samples(
         return None
     areas = np.asarray(shapes, np.float64).reshape(-1, 2).prod(axis=1)
     live = live_bytes(cost, train) * areas / SIDE**2
-    return np.asarray(model_bytes(cost.parameters, train) + held_by(allocator).expected * live)
+    return np.asarray((model_bytes(cost.parameters, train) + held_by(allocator, train).expected * live) / parts)
 
 
 def samples_over(limit_bytes: float, needed: NDArray[np.float64]) -> TooLarge:

@@ -72,6 +72,15 @@ def training_flop_by_layer(model: nn.Sequential, sample_shape: tuple[int, ...]) 
     return [cost / SAMPLES for cost in costs.values()]
 
 
+def memory_by_layer(model: nn.Sequential, sample_shape: tuple[int, ...], samples: int) -> list[float]:
+    """Bytes of each top-level layer in training: what a batch keeps, and fp32 weights with gradient and two states."""
+    layers = copy.deepcopy(model).to("meta").train()
+    kept = trace_training(layers, layers, torch.empty(SAMPLES, *sample_shape, device="meta")).kept_bytes
+    return [
+        kept.get(name, 0) / SAMPLES * samples + 16 * _num_parameters(layer) for name, layer in layers.named_children()
+    ]
+
+
 def _traced(model: nn.Module, name: str, shape: tuple[int, ...]) -> Trace:
     try:
         return trace_training(model, getattr(model, "dense", model), torch.empty(SAMPLES, *shape))

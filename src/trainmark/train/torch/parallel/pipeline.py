@@ -37,7 +37,8 @@ class Pipeline:
 
     def __init__(self, model: nn.Module, parts: Parts, schedule: Schedule | None, micro_batches: int) -> None:
         self._parts, self._micro_batches = parts, micro_batches
-        self._stages = stages_of(model, parts.layout.stages, parts.sample_shape)
+        samples = parts.settings.batch_size if schedule is None else None
+        self._stages = stages_of(model, parts.layout.stages, parts.sample_shape, samples)
         self._place = parts.layout.stage_of(parts.workers.rank)
         self._watch = Stopwatch(parts.workers.device)
         self._group = _replica_group(parts)

@@ -13,7 +13,7 @@ from torch.distributed.pipelining import PipelineStage
 from trainmark.spec.errors import PlanError
 from trainmark.train.torch.protocols import Parts
 from trainmark.train.torch.stopwatch import Stopwatch
-from trainmark.workloads.flops.count import training_flop_by_layer
+from trainmark.workloads.flops.count import memory_by_layer, training_flop_by_layer
 
 
 def balanced_split(costs: Sequence[float], parts: int) -> list[range]:
@@ -41,8 +41,11 @@ def balanced_split(costs: Sequence[float], parts: int) -> list[range]:
     return ranges
 
 
-def stages_of(model: nn.Module, stages: int, sample_shape: tuple[int, ...]) -> list[range]:
-    """The layers of each stage, as positions in the sequential model, balanced by their training FLOPs."""
+def stages_of(model: nn.Module, stages: int, sample_shape: tuple[int, ...], samples: int | None = None) -> list[range]:
+    """The layers of each stage, as positions in the sequential model, balanced by their training FLOPs.
+
+    By memory if `samples` of a batch pass one stage after another, which takes as long however they are split.
+    """
     if not isinstance(model, nn.Sequential) or type(model).forward is not nn.Sequential.forward:
         raise PlanError(
             f"Stages need a plain nn.Sequential, but the model is a {type(model).__name__}. "
@@ -54,8 +57,10 @@ def stages_of(model: nn.Module, stages: int, sample_shape: tuple[int, ...]) -> l
             f"The model has {len(units)} layers with weights, too few for {stages} stages. "
             f"Choose --set train.stages={len(units)} or fewer, or --set train.parallel=sharded."
         )
-    flop = training_flop_by_layer(model, sample_shape)
-    split = balanced_split([sum(flop[layer] for layer in unit) for unit in units], stages)
+    cost = training_flop_by_layer(model, sample_shape)
+    if samples is not None:
+        cost = memory_by_layer(model, sample_shape, samples)
+    split = balanced_split([sum(cost[layer] for layer in unit) for unit in units], stages)
     return [range(units[part[0]].start, units[part[-1]].stop) for part in split]
 
 
