@@ -11,9 +11,10 @@ from trainmark import pipeline
 from trainmark.spec.errors import RunFailedError
 from trainmark.spec.run_folder import RunFolder
 from trainmark.spec.status import MemberProgress
-from trainmark.studies.conduct import conduct, outcomes_of
+from trainmark.studies.conduct import conduct
 from trainmark.studies.publish import fail_unless_whole
 from trainmark.studies.record import read_study
+from trainmark.studies.stored_outcomes import outcomes_of
 
 
 @pytest.fixture

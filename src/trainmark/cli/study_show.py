@@ -6,9 +6,9 @@ from trainmark.cli.output import print_json
 from trainmark.report.console import result_console
 from trainmark.report.study_table import print_study
 from trainmark.spec.table import Table
-from trainmark.studies.conduct import outcomes_of
 from trainmark.studies.publish import analyse, published
 from trainmark.studies.record import ALL, StudyFolder, read_study
+from trainmark.studies.stored_outcomes import outcomes_of
 from trainmark.studies.whole import parts_of
 
 

@@ -1,5 +1,6 @@
 """Conducts a study: runs what is missing, point by point and round by round, and reads the outcomes."""
 
+import os
 import re
 import shutil
 import time
@@ -17,19 +18,17 @@ from trainmark.machine.claims import claimed
 from trainmark.machine.stop import raise_if_stopped, stoppable
 from trainmark.machine.storage import is_disk_full
 from trainmark.plan.resolve import read_site_file
-from trainmark.spec.errors import InterruptedRunError, SchedulerError, StorageError, TrainmarkError
+from trainmark.spec.errors import InterruptedRunError, RunFailedError, SchedulerError, StorageError, TrainmarkError
 from trainmark.spec.files import write_text
 from trainmark.spec.member_state import FINAL_STATES
 from trainmark.spec.registries import LAUNCHERS, STUDIES
-from trainmark.spec.result import Result
 from trainmark.spec.run_folder import Places, RunFolder
 from trainmark.spec.site import Site
 from trainmark.spec.stored_run import read_config_and_plan
-from trainmark.store.new_run import StudyMark
-from trainmark.store.runs import read_result
 from trainmark.studies.make import plan_point, with_points
-from trainmark.studies.outcomes import Outcome, Outcomes, PointOutcomes
+from trainmark.studies.outcomes import Outcome, Outcomes
 from trainmark.studies.record import PlannedStudyRun, StudyFolder, StudyRecord, read_study, write_record
+from trainmark.studies.stored_outcomes import is_of, mark_of, outcome_of, outcomes_of, provenance_of
 from trainmark.studies.study import Study
 
 
@@ -73,7 +72,7 @@ class _Conduct:
     def run(self) -> None:
         """Runs what has no Result worth keeping and was not tried by this process."""
         runs = [run for run in self.record.runs if run.run_id not in self.tried]
-        missing = [run for run in runs if not _is_answered(outcome_of(self.folder, run))]
+        missing = [run for run in runs if not _is_answered(outcome_of(self.folder, self.record, run))]
         self.tried.update(run.run_id for run in missing)
         self.left = list(missing)
         for batch in [[run] for run in missing] if launcher_of(self.record).one_run_at_a_time else [missing]:
@@ -93,25 +92,25 @@ class _Conduct:
         with self._as_outcome(ready.values()), self.watching.runs() as watch:
             for result in pipeline.follow([self.folder.run(run_id) for run_id in ready], watch):
                 run = ready.pop(result.run_id)
-                self._tell(run, outcome_of(self.folder, run), time.monotonic() - began)
+                self._tell(run, outcome_of(self.folder, self.record, run), time.monotonic() - began)
 
     def _prepare(self, run: PlannedStudyRun) -> RunFolder:
-        """Returns the run's folder, written or opened again."""
-        folder = self.folder.run(run.run_id)
-        if folder.plan.exists() and not _must_train_afresh(folder):
+        """Returns the run's folder, written or opened again; what cannot go on is set aside."""
+        folder, mark = self.folder.run(run.run_id), mark_of(self.record, run)
+        if folder.path.is_symlink():
+            raise RunFailedError(f"{folder.path} is a link. Put the run's folder in its place, or remove the link.")
+        if folder.plan.exists() and is_of(provenance_of(folder), mark) and not _must_train_afresh(folder):
             return pipeline.reopen(folder, self.watching.making())
-        if folder.plan.exists():
+        if os.path.lexists(folder.path):
             self._set_aside(folder)
-        elif folder.path.exists():  # killed before anything was started
-            shutil.rmtree(folder.path)
         point = self.record.points[run.point].point
         planned = plan_point(self.record, point, run.round, self.site, self.places, dry_run=False)
-        mark = StudyMark(run.run_id, self.record.study_id, point.label, run.round)
         return pipeline.prepare(planned, self.watching.making(), self.watching.preparing(), mark)
 
     def _set_aside(self, folder: RunFolder) -> None:
-        """Moves a run out of the runs folder, so that one of the same id can take its place; nothing is deleted."""
-        aside = next(path for n in count(1) if not (path := self.folder.interrupted(folder.run_id, n)).exists())
+        """Moves what is in the place of a run out of the runs folder; nothing is deleted."""
+        names = (self.folder.interrupted(folder.run_id, number) for number in count(1))
+        aside = next(path for path in names if not os.path.lexists(path))
         aside.parent.mkdir(exist_ok=True)
         shutil.move(folder.path, aside)
 
@@ -182,45 +181,6 @@ def _conduct(folder: StudyFolder, watching: Watching) -> Outcomes:
             return outcomes
         work.record = with_points(work.record, more, site, work.places)
         write_record(folder, work.record)
-
-
-def outcomes_of(folder: StudyFolder, record: StudyRecord) -> Outcomes:
-    """Reads the outcomes of all points from their runs' folders."""
-    points = tuple(
-        PointOutcomes(
-            planned.point, tuple(outcome_of(folder, run) for run in record.runs_of(number)), refused=planned.refused
-        )
-        for number, planned in enumerate(record.points)
-    )
-    site = read_site_file(folder.site)
-    return Outcomes(points, record.repeats, record.max_spread, record.axes, record.base, site)
-
-
-def outcome_of(folder: StudyFolder, run: PlannedStudyRun) -> Outcome:
-    """Reads the outcome of one run; only a complete Result counts."""
-    run_folder = folder.run(run.run_id)
-    try:
-        result = read_result(run_folder)
-    except TrainmarkError as error:
-        return Outcome(run.round, run.run_id, reason=str(error), folder=run_folder)
-    if result is None:
-        return Outcome(run.round, run.run_id, reason=_failure_before(folder, run) or "not run yet", folder=run_folder)
-    if result.state == "complete":
-        return Outcome(run.round, run.run_id, result, folder=run_folder)
-    return Outcome(run.round, run.run_id, reason=_failure_of(result), folder=run_folder)
-
-
-def _failure_before(folder: StudyFolder, run: PlannedStudyRun) -> str | None:
-    """Returns why a run had no Result when it was last tried; None if nothing is known."""
-    try:
-        return folder.failure(run.run_id).read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return None
-
-
-def _failure_of(result: Result) -> str:
-    member = next(member for member in result.members if member.state != "finished")
-    return f"{member.state}: {member.reason or 'no reason was recorded'}"
 
 
 def _is_answered(outcome: Outcome) -> bool:

@@ -24,6 +24,7 @@ from trainmark.spec.units import show_bytes
 from trainmark.store.new_run import check_runs_dir
 from trainmark.studies.outcomes import OUT_OF_MEMORY, Point
 from trainmark.studies.record import (
+    MAX_RUNS,
     PlannedPoint,
     PlannedStudyRun,
     StudyFolder,
@@ -34,8 +35,6 @@ from trainmark.studies.record import (
     write_record,
 )
 from trainmark.studies.study import LENGTHS, Request, Study, Values, flat, nested
-
-MAX_RUNS = 10_000  # a typo in a range would plan for hours
 
 
 class Asked(NamedTuple):
@@ -178,7 +177,7 @@ def _planned(record: StudyRecord, point: Point, site: Site, places: Places) -> P
 
 def write_study(record: StudyRecord, site: Site, runs_dir: Path) -> StudyFolder:
     """Writes the folder of a study that is about to start."""
-    folder = StudyFolder((studies_dir(runs_dir) / record.study_id).resolve())
+    folder = StudyFolder((studies_dir(runs_dir) / record.study_id).absolute())
     folder.path.mkdir(parents=True)
     write_text(folder.site, site_text(site))
     write_record(folder, record)  # last: a folder with a record is a study that can be resumed

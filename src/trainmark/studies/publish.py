@@ -12,10 +12,11 @@ from trainmark.spec.errors import RunFailedError
 from trainmark.spec.files import write_atomically, write_text
 from trainmark.spec.registries import STUDIES
 from trainmark.spec.table import Table
-from trainmark.studies.conduct import Watching, conduct, outcomes_of
+from trainmark.studies.conduct import Watching, conduct
 from trainmark.studies.outcomes import Outcomes
 from trainmark.studies.preview import points_text
 from trainmark.studies.record import StudyFolder, StudyRecord, read_study
+from trainmark.studies.stored_outcomes import outcomes_of
 from trainmark.studies.study import Study
 
 

@@ -11,7 +11,6 @@ from trainmark.spec.files import write_text
 from trainmark.spec.registries import STUDIES
 from trainmark.spec.run_folder import Places
 from trainmark.spec.site import Site
-from trainmark.studies.conduct import outcomes_of
 from trainmark.studies.make import Asked, make_study
 from trainmark.studies.publish import analyse, publish, published
 from trainmark.studies.record import (
@@ -21,8 +20,8 @@ from trainmark.studies.record import (
     StudyRecord,
     new_study_id,
     read_study,
-    studies_dir,
 )
+from trainmark.studies.stored_outcomes import outcomes_of
 
 
 def make_all(asked: Asked, site: Site, places: Places) -> list[StudyRecord]:
@@ -65,9 +64,9 @@ def parts_of(folder: StudyFolder) -> Iterator[StudyFolder]:
     if record.study != ALL:
         yield folder
     for study_id in record.part_ids():
-        path = studies_dir(folder.runs_dir) / study_id
+        path = folder.path.with_name(study_id)
         if path.is_dir():
-            yield StudyFolder(path.resolve())
+            yield StudyFolder(path)
 
 
 def publish_all(folder: StudyFolder) -> Path:
