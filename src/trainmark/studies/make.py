@@ -15,7 +15,7 @@ from trainmark.plan.resolve import merged_values, resolve_config
 from trainmark.plan.slots import with_slots_of
 from trainmark.spec.config import Setting
 from trainmark.spec.config_file import site_text
-from trainmark.spec.errors import ConfigError, PlanError, TrainmarkError, UnknownNameError
+from trainmark.spec.errors import ConfigError, PlanError, StorageError, TrainmarkError, UnknownNameError
 from trainmark.spec.files import write_text
 from trainmark.spec.registries import DATASETS
 from trainmark.spec.run_folder import Places
@@ -160,7 +160,7 @@ def _planned(record: StudyRecord, point: Point, site: Site, places: Places) -> P
     """Plans the point once; one that cannot run is kept with the reason."""
     try:
         planned = plan_point(record, point, 1, site, places, dry_run=True)
-    except UnknownNameError:  # a typo, not a gap
+    except (UnknownNameError, StorageError):  # a typo, or a disk that may have space tomorrow: no gap for good
         raise
     except TrainmarkError as error:
         return PlannedPoint(point=point, refused=str(error))

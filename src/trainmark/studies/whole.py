@@ -6,7 +6,7 @@ from pathlib import Path
 
 from trainmark.machine.software import code_version
 from trainmark.report.study_page import StudySection, study_page
-from trainmark.spec.errors import PlanError, TrainmarkError
+from trainmark.spec.errors import PlanError, StorageError, TrainmarkError
 from trainmark.spec.files import write_text
 from trainmark.spec.registries import STUDIES
 from trainmark.spec.run_folder import Places
@@ -33,6 +33,8 @@ def make_all(asked: Asked, site: Site, places: Places) -> list[StudyRecord]:
     for name in STUDIES.in_listed_order():
         try:
             record = make_study(STUDIES.load(name), asked, site, places)
+        except StorageError:  # of all studies, and not for good
+            raise
         except TrainmarkError as error:
             found[name] = f"{CANNOT_RUN}{error}"
         else:
