@@ -25,7 +25,7 @@ from trainmark.spec.registries import STUDIES
 from trainmark.spec.result import Result
 from trainmark.spec.run_folder import Places, RunFolder
 from trainmark.store.new_run import StudyMark
-from trainmark.studies.conduct import Ended, Watching, conduct, launcher_of
+from trainmark.studies.conduct import Ended, Watching, conduct, launcher_of, worked_on
 from trainmark.studies.make import Asked, make_study, write_study
 from trainmark.studies.publish import analyse, conduct_and_publish, fail_unless_whole
 from trainmark.studies.record import StudyFolder, read_study, write_record
@@ -113,7 +113,8 @@ def conducted(folder: StudyFolder) -> list[tuple[int, str | None, list[int]]]:
     def ended(record: object, each: Ended) -> None:
         told.append((each.run.round, each.outcome.reason, [run.round for run in each.left]))
 
-    conduct(folder, silent(ended))
+    with worked_on(folder):
+        conduct(folder, silent(ended))
     return told
 
 

@@ -1,11 +1,12 @@
 """Conducts a study: runs what is missing, point by point and round by round, and reads the outcomes."""
 
+import errno
 import os
 import re
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -16,7 +17,7 @@ from trainmark.data.folders import Progress
 from trainmark.launch.launcher import Launcher
 from trainmark.machine.claims import claimed
 from trainmark.machine.stop import raise_if_stopped, stoppable
-from trainmark.machine.storage import is_disk_full
+from trainmark.machine.storage import is_disk_full, no_space
 from trainmark.plan.resolve import read_site_file
 from trainmark.spec.errors import InterruptedRunError, RunFailedError, SchedulerError, StorageError, TrainmarkError
 from trainmark.spec.files import write_text
@@ -27,8 +28,8 @@ from trainmark.spec.site import Site
 from trainmark.spec.stored_run import read_config_and_plan
 from trainmark.studies.make import plan_point, with_points
 from trainmark.studies.outcomes import Outcome, Outcomes
-from trainmark.studies.record import PlannedStudyRun, StudyFolder, StudyRecord, read_study, write_record
-from trainmark.studies.stored_outcomes import is_of, mark_of, outcome_of, outcomes_of, provenance_of
+from trainmark.studies.record import RESUME, PlannedStudyRun, StudyFolder, StudyRecord, read_study, write_record
+from trainmark.studies.stored_outcomes import is_of, mark_of, outcome_of, outcomes_of, provenance_of, reason_of
 from trainmark.studies.study import Study
 
 
@@ -84,7 +85,8 @@ class _Conduct:
         for run in batch:
             raise_if_stopped()
             self.watching.started(self.record, run)
-            self.folder.failure(run.run_id).unlink(missing_ok=True)
+            with suppress(OSError):
+                self.folder.failure(run.run_id).unlink(missing_ok=True)
             with self._as_outcome([run]):
                 ready[self._prepare(run).run_id] = run
         if not ready:
@@ -123,12 +125,14 @@ class _Conduct:
         """Turns an error into the outcome of the runs that have none yet; one of the machine ends the study."""
         try:
             yield
-        except TrainmarkError as error:
-            if _is_of_machine(error):
+        except (OSError, TrainmarkError) as error:
+            if is_of_machine(error):
                 raise
+            reason = reason_of(error)
             for run in runs:
-                write_text(self.folder.failure(run.run_id), str(error))
-                self._tell(run, Outcome(run.round, run.run_id, reason=str(error)), 0.0)
+                with suppress(OSError):  # it is told all the same
+                    write_text(self.folder.failure(run.run_id), reason)
+                self._tell(run, Outcome(run.round, run.run_id, reason=reason), 0.0)
 
 
 def _must_train_afresh(folder: RunFolder) -> bool:
@@ -143,10 +147,11 @@ def _must_train_afresh(folder: RunFolder) -> bool:
     return states != {"finished"} and states <= {"waiting", *FINAL_STATES, "stopped"}
 
 
-def _is_of_machine(error: TrainmarkError) -> bool:
-    """Whether an error, or the one of many runs that it tells, is a full disk or a lost scheduler."""
+def is_of_machine(error: OSError | TrainmarkError) -> bool:
+    """Whether an error, or the one of many runs that it tells, is a full or failing disk or a lost scheduler."""
     of_machine = StorageError | SchedulerError
-    return isinstance(error, of_machine) or isinstance(error.__cause__, of_machine) or is_disk_full(error)
+    is_failing = isinstance(error, OSError) and error.errno == errno.EIO
+    return isinstance(error, of_machine) or isinstance(error.__cause__, of_machine) or is_failing or is_disk_full(error)
 
 
 def launcher_of(record: StudyRecord) -> Launcher:
@@ -155,11 +160,12 @@ def launcher_of(record: StudyRecord) -> Launcher:
     return launcher
 
 
-def conduct(folder: StudyFolder, watching: Watching) -> Outcomes:
-    """Runs whatever is missing, refines the study as long as it wants to, and returns the outcomes."""
+@contextmanager
+def worked_on(folder: StudyFolder) -> Iterator[None]:
+    """Holds a study for this process; what stops the work says how to continue it."""
     try:
-        with stoppable(""), claimed(folder.as_claimable()):
-            return _conduct(folder, watching)
+        with stoppable(""), claimed(folder.as_claimable(), "Study"):
+            yield
     except InterruptedRunError as error:
         stopped = re.split("[.;]", str(error))[0]  # what follows is about single runs
         advice = (
@@ -167,10 +173,18 @@ def conduct(folder: StudyFolder, watching: Watching) -> Outcomes:
             if launcher_of(read_study(folder)).outlives_us
             else ". Finished runs are kept; continue with"
         )
-        raise InterruptedRunError(f"{stopped}{advice}: trainmark study resume {folder.path}") from None
+        raise InterruptedRunError(f"{stopped}{advice}: {RESUME} {folder.path}") from None
+    except (OSError, TrainmarkError) as error:
+        if is_disk_full(error):
+            raise no_space(folder.path, RESUME) from error
+        if isinstance(error, TrainmarkError) and is_of_machine(error):
+            said = re.sub(rf" Continue with: {RESUME} .*", "", str(error)).rstrip(".")  # that of a study in `all`
+            raise type(error)(f"{said}. Continue with: {RESUME} {folder.path}") from error
+        raise
 
 
-def _conduct(folder: StudyFolder, watching: Watching) -> Outcomes:
+def conduct(folder: StudyFolder, watching: Watching) -> Outcomes:
+    """Runs whatever is missing, refines the study as long as it wants to, and returns the outcomes."""
     record, site = read_study(folder), read_site_file(folder.site)
     study: Study = STUDIES.load(record.study)
     work = _Conduct(folder, record, site, watching)

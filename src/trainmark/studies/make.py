@@ -1,5 +1,6 @@
 """Makes a study: resolves the axes, plans every point, and orders the repeats, before anything is written."""
 
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -10,6 +11,8 @@ import numpy as np
 
 from trainmark import pipeline
 from trainmark.machine.software import code_version
+from trainmark.machine.stop import stoppable
+from trainmark.machine.storage import is_disk_full
 from trainmark.plan.explain import Source
 from trainmark.plan.resolve import merged_values, resolve_config
 from trainmark.plan.slots import with_slots_of
@@ -25,6 +28,7 @@ from trainmark.store.new_run import check_runs_dir
 from trainmark.studies.outcomes import OUT_OF_MEMORY, Point
 from trainmark.studies.record import (
     MAX_RUNS,
+    RESUME,
     PlannedPoint,
     PlannedStudyRun,
     StudyFolder,
@@ -173,6 +177,24 @@ def _planned(record: StudyRecord, point: Point, site: Site, places: Places) -> P
             f"but {show_bytes(estimate.available_bytes)} are available"
         )
     return PlannedPoint(point=point, refused=refused, seconds=estimate.seconds, nodes=len(nodes))
+
+
+def write_studies(records: Sequence[StudyRecord], site: Site, runs_dir: Path) -> StudyFolder:
+    """Writes the folders of studies that are about to start, all or none; returns the last, `all` or the only one."""
+    path = studies_dir(runs_dir) / records[-1].study_id
+    written: list[StudyFolder] = []
+    try:
+        with stoppable(f". Continue with: {RESUME} {path.absolute()}"):
+            for record in reversed(records):  # `all` first: killed here, it says which studies are missing
+                written.append(StudyFolder((studies_dir(runs_dir) / record.study_id).absolute()))
+                write_study(record, site, runs_dir)
+    except OSError as error:
+        for folder in written:
+            shutil.rmtree(folder.path, ignore_errors=True)
+        if is_disk_full(error):
+            raise StorageError(f"No space left in {runs_dir}. Free some, or choose another --runs-dir.") from error
+        raise
+    return written[0]
 
 
 def write_study(record: StudyRecord, site: Site, runs_dir: Path) -> StudyFolder:

@@ -16,6 +16,7 @@ from trainmark.spec.run_folder import RunFolder, matches_id
 from trainmark.spec.validation_errors import describe_error
 from trainmark.studies.outcomes import Point
 
+RESUME = "trainmark study resume"
 ALL = "all"  # the study of studies
 NAMED = 5  # studies in a message
 CANNOT_RUN = "cannot run: "

@@ -1,10 +1,11 @@
 """Reads what the runs of a study gave, each from its own folder, which must say that it is that run."""
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
 from trainmark.plan.resolve import read_site_file
-from trainmark.spec.errors import TrainmarkError
+from trainmark.spec.errors import RunNotFoundError, TrainmarkError
 from trainmark.spec.files import one_line, read_record
 from trainmark.spec.result import Result
 from trainmark.spec.run_folder import RunFolder
@@ -33,6 +34,16 @@ def outcome_of(folder: StudyFolder, record: StudyRecord, run: PlannedStudyRun) -
     except (OSError, TrainmarkError) as error:
         result, reason = None, reason_of(error)
     return Outcome(run.round, run.run_id, None if reason else result, reason, run_folder)
+
+
+def refuse_without_runs(folder: StudyFolder, record: StudyRecord) -> None:
+    """Raises if a study has a table and not one of its runs: it was moved or copied without them."""
+    paths = [folder.run(run.run_id).path for run in record.runs]
+    if paths and folder.table.exists() and not any(map(os.path.lexists, paths)):
+        raise RunNotFoundError(
+            f"Not one run of study {record.study_id} is in {folder.runs_dir}. Put the study into the folder `studies` "
+            "beside its runs; its table and figures are left as they are."
+        )
 
 
 def reason_of(error: OSError | TrainmarkError) -> str:
