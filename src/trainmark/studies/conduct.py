@@ -136,15 +136,23 @@ class _Conduct:
 
 
 def _must_train_afresh(folder: RunFolder) -> bool:
-    """Whether some members of an ensemble have trained, others are missing, and none is under way.
+    """Whether a run began, is not finished, and would not be what an undisturbed one is.
 
-    Trained later and alone, the missing ones would not share the machine: the speed of the ensemble would be wrong.
+    Members that are trained later and alone do not share the machine: the speed of the ensemble would be wrong. A
+    single member without a checkpoint would train all again as a second attempt, whose times are not combined.
     """
-    jobs = read_config_and_plan(folder)[1].jobs
-    if len(jobs) < 2 or not any(folder.num_attempts(job.member) for job in jobs):
+    members = [job.member for job in read_config_and_plan(folder)[1].jobs]
+    if not any(folder.num_attempts(member) for member in members):
         return False
     states = {member.state for member in pipeline.status(folder)[0]}
-    return states != {"finished"} and states <= {"waiting", *FINAL_STATES, "stopped"}
+    if states == {"finished"} or not states <= {"waiting", *FINAL_STATES, "stopped"}:
+        return False
+    return len(members) > 1 or not _has_checkpoint(folder, members[0])
+
+
+def _has_checkpoint(folder: RunFolder, member: int) -> bool:
+    attempts = [folder.attempt(member, number) for number in range(1, folder.num_attempts(member) + 1)]
+    return any(each.complete.exists() for attempt in attempts for each in attempt.checkpoints())
 
 
 def is_of_machine(error: OSError | TrainmarkError) -> bool:
