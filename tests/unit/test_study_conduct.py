@@ -25,11 +25,13 @@ from trainmark.spec.registries import STUDIES
 from trainmark.spec.result import Result
 from trainmark.spec.run_folder import Places, RunFolder
 from trainmark.store.new_run import StudyMark
-from trainmark.studies.conduct import Ended, Watching, conduct, launcher_of, outcomes_of
+from trainmark.studies.conduct import Ended, Watching, conduct, launcher_of, worked_on
 from trainmark.studies.make import Asked, make_study, write_study
 from trainmark.studies.publish import analyse, conduct_and_publish, fail_unless_whole
 from trainmark.studies.record import StudyFolder, read_study, write_record
+from trainmark.studies.stored_outcomes import outcomes_of
 
+POINT = "threads=1 interop=1 batch=8"  # of `study_of`
 TOO_FEW = PlanError("Batch 200 is more than the 187 samples of member 0")
 
 
@@ -39,7 +41,7 @@ class Machine:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, runs_dir: Path) -> None:
         self.prepared: dict[int, Exception] = {}
         self.followed: dict[int, str | BaseException] = {}  # why a run failed, or what following it raises
-        self._rounds: dict[Path, int] = {}
+        self._marks: dict[Path, StudyMark] = {}
         self._runs_dir = runs_dir
         monkeypatch.setattr("trainmark.studies.conduct.plan_point", lambda *planned, **options: None)
         monkeypatch.setattr(pipeline, "prepare", self._prepare)
@@ -50,32 +52,35 @@ class Machine:
             raise self.prepared[mark.round]
         folder = RunFolder((self._runs_dir / mark.run_id).resolve())
         folder.attempt(0, 1).path.mkdir(parents=True)
-        self._rounds[folder.path] = mark.round
+        self._marks[folder.path] = mark
         return folder
 
     def known(self, folder: RunFolder) -> RunFolder:
         """Returns a folder of round 1 that was prepared earlier, with its first attempt."""
         folder.attempt(0, 1).path.mkdir(parents=True, exist_ok=True)
-        self._rounds[folder.path] = 1
+        self._marks[folder.path] = StudyMark(folder.run_id, folder.run_id.removesuffix("-p000r1"), POINT, 1)
         return folder
 
     def _follow(self, folders: Sequence[RunFolder], watch: object) -> Iterator[Result]:
         errors: list[Exception] = []
         for folder in folders:
-            answer = self.followed.get(self._rounds[folder.path])
+            answer = self.followed.get(self._marks[folder.path].round)
             if isinstance(answer, Exception):
                 errors.append(answer)
             elif isinstance(answer, BaseException):
                 raise answer
             else:
-                found = _result(folder.run_id, answer)
+                found = result_of(self._marks[folder.path], answer)
                 folder.result.write_text(found.as_json())
                 yield found
         raise_first(errors)
 
 
-def _result(run_id: str, failure: str | None) -> Result:
-    found = result({SPEED: 500}).model_copy(update={"run_id": run_id})
+def result_of(mark: StudyMark, failure: str | None = None) -> Result:
+    """The Result of a run of a study."""
+    written = result({SPEED: 500})
+    provenance = {**written.provenance, "study": mark._asdict()}
+    found = written.model_copy(update={"run_id": mark.run_id, "provenance": provenance})
     if failure is None:
         return found
     member = found.members[0].model_copy(update={"state": "failed", "reason": failure})
@@ -108,7 +113,8 @@ def conducted(folder: StudyFolder) -> list[tuple[int, str | None, list[int]]]:
     def ended(record: object, each: Ended) -> None:
         told.append((each.run.round, each.outcome.reason, [run.round for run in each.left]))
 
-    conduct(folder, silent(ended))
+    with worked_on(folder):
+        conduct(folder, silent(ended))
     return told
 
 

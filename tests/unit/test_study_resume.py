@@ -11,9 +11,10 @@ from trainmark import pipeline
 from trainmark.spec.errors import RunFailedError
 from trainmark.spec.run_folder import RunFolder
 from trainmark.spec.status import MemberProgress
-from trainmark.studies.conduct import conduct, outcomes_of
+from trainmark.studies.conduct import _must_train_afresh, conduct
 from trainmark.studies.publish import fail_unless_whole
 from trainmark.studies.record import read_study
+from trainmark.studies.stored_outcomes import outcomes_of
 
 
 @pytest.fixture
@@ -31,10 +32,13 @@ def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Machine:
         (["finished", "queued"], False),  # jobs of a scheduler are adopted
         (["failed", "training"], False),
         (["waiting", "waiting"], False),
-        (["stopped"], False),  # alone with or without a checkpoint
+        (["stopped"], True),
+        (["failed"], True),
+        (["finished"], False),
+        (["queued"], False),
     ],
 )
-def test_an_interrupted_ensemble_is_trained_afresh_and_its_folder_set_aside_unless_jobs_are_under_way(
+def test_an_interrupted_run_is_trained_afresh_and_its_folder_set_aside_unless_jobs_are_under_way(
     tmp_path: Path, machine: Machine, monkeypatch: pytest.MonkeyPatch, states: list[Any], *, is_afresh: bool
 ) -> None:
     folder = study_of(tmp_path, repeats=1)
@@ -56,6 +60,22 @@ def test_an_interrupted_ensemble_is_trained_afresh_and_its_folder_set_aside_unle
     assert aside.exists() == is_afresh
     if is_afresh:
         assert (aside / "plan.json").read_text() == "of the first attempt" and run.result.exists()
+
+
+def test_a_single_member_with_a_checkpoint_goes_on_from_there(
+    tmp_path: Path, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = study_of(tmp_path, repeats=1)
+    run = folder.run(read_study(folder).runs[0].run_id)
+    checkpoint = run.attempt(0, 1).checkpoint(5)
+    checkpoint.path.mkdir(parents=True)
+    run.plan.write_text("{}")
+    plan = SimpleNamespace(jobs=[SimpleNamespace(member=0)])
+    monkeypatch.setattr("trainmark.studies.conduct.read_config_and_plan", lambda folder: (None, plan))
+    monkeypatch.setattr(pipeline, "status", lambda folder: ([MemberProgress(0, "stopped")], None))
+    assert _must_train_afresh(run)  # not complete
+    checkpoint.complete.write_text("{}")
+    assert not _must_train_afresh(run)
 
 
 @pytest.mark.parametrize(

@@ -15,13 +15,14 @@ from trainmark.spec.events import EpochStop, Evaluation, Steps
 from trainmark.spec.run_folder import Places
 from trainmark.spec.site import NodeGroup, Site, Slot
 from trainmark.studies.axes import parse_values
-from trainmark.studies.conduct import Watching, outcomes_of
+from trainmark.studies.conduct import Watching
 from trainmark.studies.make import Asked, make_study, write_study
 from trainmark.studies.outcomes import Outcomes
 from trainmark.studies.preview import expected_seconds, preview_lines
 from trainmark.studies.publish import analyse, conduct_and_publish, fail_unless_whole, published
 from trainmark.studies.record import read_study
 from trainmark.studies.schedules import SCHEDULES, loss_of
+from trainmark.studies.stored_outcomes import outcomes_of
 
 TWO_CORES = Site(name="two", groups=(NodeGroup(slots=(Slot(cores=(0,)), Slot(cores=(1,)))),))
 # 90 epochs of ten steps with a batch of 32 samples; the rate is 0.1 at this batch.

@@ -12,17 +12,16 @@ from trainmark.plan.explain import COMMAND_LINE, Source
 from trainmark.plan.resolve import parse_setting, read_site_file
 from trainmark.report.console import progress_console
 from trainmark.report.study_progress import StudyProgress
-from trainmark.spec.errors import InterruptedRunError
 from trainmark.spec.run_folder import Places
 from trainmark.spec.table import Table
 from trainmark.studies.axes import parse_values
-from trainmark.studies.make import Asked, make_study, write_study
+from trainmark.studies.make import Asked, make_study, write_studies
 from trainmark.studies.outcomes import Outcomes
 from trainmark.studies.preview import preview_lines, preview_of_all, preview_record
 from trainmark.studies.publish import conduct_and_publish, fail_unless_whole
 from trainmark.studies.record import ALL, StudyFolder, StudyRecord, read_study
 from trainmark.studies.study import Study
-from trainmark.studies.whole import make_all, parts_of, publish_all
+from trainmark.studies.whole import conduct_all, make_all
 
 
 def start(study: Study | None, axes: Mapping[str, str | None], options: Mapping[str, Any]) -> None:
@@ -38,8 +37,7 @@ def start(study: Study | None, axes: Mapping[str, str | None], options: Mapping[
     if options["dry_run"]:
         _preview(records, as_json=options["json"])
         return
-    folders = [write_study(record, place, places.runs) for record in records]
-    carry_on(folders[-1], as_json=options["json"])
+    carry_on(write_studies(records, place, places.runs), as_json=options["json"])
 
 
 def _preview(records: list[StudyRecord], *, as_json: bool) -> None:
@@ -64,17 +62,12 @@ def carry_on(folder: StudyFolder, *, as_json: bool) -> None:
 
 def _carry_on_all(folder: StudyFolder, record: StudyRecord, *, as_json: bool) -> None:
     _say(preview_lines(record))
-    outcomes = []
-    for part in parts_of(folder):
-        try:
-            outcomes.append(_conduct(part, read_study(part))[0])
-        except InterruptedRunError as error:
-            raise InterruptedRunError(str(error).replace(str(part.path), str(folder.path))) from None
-        publish_all(folder)  # after each study: a stopped one leaves the page of those before
+    outcomes, failed = conduct_all(folder, lambda part: _conduct(part, read_study(part))[0])
     if as_json:
         print_json({**place_of(folder), "parts": record.parts})
     else:
         print(folder.page)
+    failed.raise_any(folder)
     fail_unless_whole(folder, outcomes)
 
 

@@ -6,23 +6,21 @@ from trainmark.cli.output import print_json
 from trainmark.report.console import result_console
 from trainmark.report.study_table import print_study
 from trainmark.spec.table import Table
-from trainmark.studies.conduct import outcomes_of
-from trainmark.studies.publish import analyse, published
+from trainmark.studies.publish import published
 from trainmark.studies.record import ALL, StudyFolder, read_study
-from trainmark.studies.whole import parts_of
+from trainmark.studies.whole import Failed, sections_of
 
 
 def show_stored(folder: StudyFolder, *, as_json: bool) -> None:
     """Shows the table of a study as far as it has come, or those of all parts of `all`; as JSON, in one document."""
-    found = []
-    for part in parts_of(folder):
-        record = read_study(part)
-        found.append((part, analyse(part, record, outcomes_of(part, record)).table))
+    failed = Failed()
+    found = [(part, section.table) for part, section in sections_of(folder, failed)]
     if as_json and read_study(folder).study == ALL:
         print_json({**place_of(folder), "parts": [_record(part, table) for part, table in found]})
-        return
-    for part, table in found:
-        show_table(part, table, as_json=as_json)
+    else:
+        for part, table in found:
+            show_table(part, table, as_json=as_json)
+    failed.raise_any(folder)
 
 
 def show_table(folder: StudyFolder, table: Table, *, as_json: bool) -> None:

@@ -34,20 +34,20 @@ def has_live_claim(folder: RunFolder) -> bool:
 
 
 @contextmanager
-def claimed(folder: RunFolder) -> Iterator[None]:
-    """Holds the run's claim, so that no other process works on it; claims of dead processes are stale."""
+def claimed(folder: RunFolder, what: str = "Run") -> Iterator[None]:
+    """Holds the claim of a run or study, so that no other process works on it; claims of dead processes are stale."""
     try:
-        claim = _claim(folder)
+        claim = _claim(folder, what)
     except OSError as error:
         if is_disk_full(error):
             raise no_space(folder.path) from error
         if error.errno in (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK):
             raise StorageError(
-                f"Run {folder.run_id} cannot be claimed: the file system of {folder.path} does not support hard links "
-                f"({error.strerror}). Choose another --runs-dir, or copy the run to one that does."
+                f"{what} {folder.run_id} cannot be claimed: the file system of {folder.path} does not support hard "
+                f"links ({error.strerror}). Choose another --runs-dir, or copy the folder to one that does."
             ) from error
         raise StorageError(
-            f"Run {folder.run_id} cannot be claimed: {error.strerror}. Make {folder.path} writable, or copy it to a "
+            f"{what} {folder.run_id} cannot be claimed: {error.strerror}. Make {folder.path} writable, or copy it to a "
             "writable folder and resume the copy."
         ) from error
     ended = threading.Event()
@@ -60,7 +60,7 @@ def claimed(folder: RunFolder) -> Iterator[None]:
             os.truncate(claim, 0)  # marks the claim as released, even on a full disk
 
 
-def _claim(folder: RunFolder) -> Path:
+def _claim(folder: RunFolder, what: str) -> Path:
     """Takes the next claim; raises if another process holds the run.
 
     Claims are numbered and never removed. A process takes claim n + 1 once claim n is released or stale, by link(),
@@ -72,8 +72,8 @@ def _claim(folder: RunFolder) -> Path:
     while True:
         if holder := _holder(folder, number):
             raise RunFailedError(
-                f"Run {folder.run_id} is being worked on by process {holder['pid']} on {holder['host']}. Wait for it "
-                f"or stop it; a claim of a dead process on another host expires after {STALE_S:.0f} s."
+                f"{what} {folder.run_id} is being worked on by process {holder['pid']} on {holder['host']}. Wait for "
+                f"it or stop it; a claim of a dead process on another host expires after {STALE_S:.0f} s."
             )
         number += 1
         if _take(folder.claim(number), content):

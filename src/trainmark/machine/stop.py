@@ -40,6 +40,17 @@ def stoppable(outcome: str) -> Iterator[None]:
         _noted.clear()
 
 
+@contextmanager
+def unstoppable() -> Iterator[None]:
+    """Ignores signals, while a process that is stopped already writes what it has."""
+    before = {each: signal.signal(each, signal.SIG_IGN) for each in SIGNALS}
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+
 def raise_if_stopped() -> None:
     """Raises the InterruptedRunError of a signal that was noted; called at safe points."""
     if _noted:

@@ -38,9 +38,9 @@ def check_space(
         )
 
 
-def no_space(folder: Path) -> StorageError:
-    """Returns the error for a run whose disk is full."""
-    return StorageError(f"No space left in {folder}. Free some, then continue with: trainmark resume {folder}")
+def no_space(folder: Path, command: str = "trainmark resume") -> StorageError:
+    """Returns the error for a run or study whose disk is full."""
+    return StorageError(f"No space left in {folder}. Free some, then continue with: {command} {folder}")
 
 
 def flush_file_system(folder: Path) -> None:

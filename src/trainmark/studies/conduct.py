@@ -1,10 +1,12 @@
 """Conducts a study: runs what is missing, point by point and round by round, and reads the outcomes."""
 
+import errno
+import os
 import re
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -15,21 +17,19 @@ from trainmark.data.folders import Progress
 from trainmark.launch.launcher import Launcher
 from trainmark.machine.claims import claimed
 from trainmark.machine.stop import raise_if_stopped, stoppable
-from trainmark.machine.storage import is_disk_full
+from trainmark.machine.storage import is_disk_full, no_space
 from trainmark.plan.resolve import read_site_file
-from trainmark.spec.errors import InterruptedRunError, SchedulerError, StorageError, TrainmarkError
+from trainmark.spec.errors import InterruptedRunError, RunFailedError, SchedulerError, StorageError, TrainmarkError
 from trainmark.spec.files import write_text
 from trainmark.spec.member_state import FINAL_STATES
 from trainmark.spec.registries import LAUNCHERS, STUDIES
-from trainmark.spec.result import Result
 from trainmark.spec.run_folder import Places, RunFolder
 from trainmark.spec.site import Site
 from trainmark.spec.stored_run import read_config_and_plan
-from trainmark.store.new_run import StudyMark
-from trainmark.store.runs import read_result
 from trainmark.studies.make import plan_point, with_points
-from trainmark.studies.outcomes import Outcome, Outcomes, PointOutcomes
-from trainmark.studies.record import PlannedStudyRun, StudyFolder, StudyRecord, read_study, write_record
+from trainmark.studies.outcomes import Outcome, Outcomes
+from trainmark.studies.record import RESUME, PlannedStudyRun, StudyFolder, StudyRecord, read_study, write_record
+from trainmark.studies.stored_outcomes import is_of, mark_of, outcome_of, outcomes_of, provenance_of, reason_of
 from trainmark.studies.study import Study
 
 
@@ -73,7 +73,7 @@ class _Conduct:
     def run(self) -> None:
         """Runs what has no Result worth keeping and was not tried by this process."""
         runs = [run for run in self.record.runs if run.run_id not in self.tried]
-        missing = [run for run in runs if not _is_answered(outcome_of(self.folder, run))]
+        missing = [run for run in runs if not _is_answered(outcome_of(self.folder, self.record, run))]
         self.tried.update(run.run_id for run in missing)
         self.left = list(missing)
         for batch in [[run] for run in missing] if launcher_of(self.record).one_run_at_a_time else [missing]:
@@ -85,7 +85,8 @@ class _Conduct:
         for run in batch:
             raise_if_stopped()
             self.watching.started(self.record, run)
-            self.folder.failure(run.run_id).unlink(missing_ok=True)
+            with suppress(OSError):
+                self.folder.failure(run.run_id).unlink(missing_ok=True)
             with self._as_outcome([run]):
                 ready[self._prepare(run).run_id] = run
         if not ready:
@@ -93,25 +94,25 @@ class _Conduct:
         with self._as_outcome(ready.values()), self.watching.runs() as watch:
             for result in pipeline.follow([self.folder.run(run_id) for run_id in ready], watch):
                 run = ready.pop(result.run_id)
-                self._tell(run, outcome_of(self.folder, run), time.monotonic() - began)
+                self._tell(run, outcome_of(self.folder, self.record, run), time.monotonic() - began)
 
     def _prepare(self, run: PlannedStudyRun) -> RunFolder:
-        """Returns the run's folder, written or opened again."""
-        folder = self.folder.run(run.run_id)
-        if folder.plan.exists() and not _must_train_afresh(folder):
+        """Returns the run's folder, written or opened again; what cannot go on is set aside."""
+        folder, mark = self.folder.run(run.run_id), mark_of(self.record, run)
+        if folder.path.is_symlink():
+            raise RunFailedError(f"{folder.path} is a link. Put the run's folder in its place, or remove the link.")
+        if folder.plan.exists() and is_of(provenance_of(folder), mark) and not _must_train_afresh(folder):
             return pipeline.reopen(folder, self.watching.making())
-        if folder.plan.exists():
+        if os.path.lexists(folder.path):
             self._set_aside(folder)
-        elif folder.path.exists():  # killed before anything was started
-            shutil.rmtree(folder.path)
         point = self.record.points[run.point].point
         planned = plan_point(self.record, point, run.round, self.site, self.places, dry_run=False)
-        mark = StudyMark(run.run_id, self.record.study_id, point.label, run.round)
         return pipeline.prepare(planned, self.watching.making(), self.watching.preparing(), mark)
 
     def _set_aside(self, folder: RunFolder) -> None:
-        """Moves a run out of the runs folder, so that one of the same id can take its place; nothing is deleted."""
-        aside = next(path for n in count(1) if not (path := self.folder.interrupted(folder.run_id, n)).exists())
+        """Moves what is in the place of a run out of the runs folder; nothing is deleted."""
+        names = (self.folder.interrupted(folder.run_id, number) for number in count(1))
+        aside = next(path for path in names if not os.path.lexists(path))
         aside.parent.mkdir(exist_ok=True)
         shutil.move(folder.path, aside)
 
@@ -124,30 +125,41 @@ class _Conduct:
         """Turns an error into the outcome of the runs that have none yet; one of the machine ends the study."""
         try:
             yield
-        except TrainmarkError as error:
-            if _is_of_machine(error):
+        except (OSError, TrainmarkError) as error:
+            if is_of_machine(error):
                 raise
+            reason = reason_of(error)
             for run in runs:
-                write_text(self.folder.failure(run.run_id), str(error))
-                self._tell(run, Outcome(run.round, run.run_id, reason=str(error)), 0.0)
+                with suppress(OSError):  # it is told all the same
+                    write_text(self.folder.failure(run.run_id), reason)
+                self._tell(run, Outcome(run.round, run.run_id, reason=reason), 0.0)
 
 
 def _must_train_afresh(folder: RunFolder) -> bool:
-    """Whether some members of an ensemble have trained, others are missing, and none is under way.
+    """Whether a run began, is not finished, and would not be what an undisturbed one is.
 
-    Trained later and alone, the missing ones would not share the machine: the speed of the ensemble would be wrong.
+    Members that are trained later and alone do not share the machine: the speed of the ensemble would be wrong. A
+    single member without a checkpoint would train all again as a second attempt, whose times are not combined.
     """
-    jobs = read_config_and_plan(folder)[1].jobs
-    if len(jobs) < 2 or not any(folder.num_attempts(job.member) for job in jobs):
+    members = [job.member for job in read_config_and_plan(folder)[1].jobs]
+    if not any(folder.num_attempts(member) for member in members):
         return False
     states = {member.state for member in pipeline.status(folder)[0]}
-    return states != {"finished"} and states <= {"waiting", *FINAL_STATES, "stopped"}
+    if states == {"finished"} or not states <= {"waiting", *FINAL_STATES, "stopped"}:
+        return False
+    return len(members) > 1 or not _has_checkpoint(folder, members[0])
 
 
-def _is_of_machine(error: TrainmarkError) -> bool:
-    """Whether an error, or the one of many runs that it tells, is a full disk or a lost scheduler."""
+def _has_checkpoint(folder: RunFolder, member: int) -> bool:
+    attempts = [folder.attempt(member, number) for number in range(1, folder.num_attempts(member) + 1)]
+    return any(each.complete.exists() for attempt in attempts for each in attempt.checkpoints())
+
+
+def is_of_machine(error: OSError | TrainmarkError) -> bool:
+    """Whether an error, or the one of many runs that it tells, is a full or failing disk or a lost scheduler."""
     of_machine = StorageError | SchedulerError
-    return isinstance(error, of_machine) or isinstance(error.__cause__, of_machine) or is_disk_full(error)
+    is_failing = isinstance(error, OSError) and error.errno == errno.EIO
+    return isinstance(error, of_machine) or isinstance(error.__cause__, of_machine) or is_failing or is_disk_full(error)
 
 
 def launcher_of(record: StudyRecord) -> Launcher:
@@ -156,11 +168,12 @@ def launcher_of(record: StudyRecord) -> Launcher:
     return launcher
 
 
-def conduct(folder: StudyFolder, watching: Watching) -> Outcomes:
-    """Runs whatever is missing, refines the study as long as it wants to, and returns the outcomes."""
+@contextmanager
+def worked_on(folder: StudyFolder) -> Iterator[None]:
+    """Holds a study for this process; what stops the work says how to continue it."""
     try:
-        with stoppable(""), claimed(folder.as_claimable()):
-            return _conduct(folder, watching)
+        with stoppable(""), claimed(folder.as_claimable(), "Study"):
+            yield
     except InterruptedRunError as error:
         stopped = re.split("[.;]", str(error))[0]  # what follows is about single runs
         advice = (
@@ -168,10 +181,18 @@ def conduct(folder: StudyFolder, watching: Watching) -> Outcomes:
             if launcher_of(read_study(folder)).outlives_us
             else ". Finished runs are kept; continue with"
         )
-        raise InterruptedRunError(f"{stopped}{advice}: trainmark study resume {folder.path}") from None
+        raise InterruptedRunError(f"{stopped}{advice}: {RESUME} {folder.path}") from None
+    except (OSError, TrainmarkError) as error:
+        if is_disk_full(error):
+            raise no_space(folder.path, RESUME) from error
+        if isinstance(error, TrainmarkError) and is_of_machine(error):
+            said = re.sub(rf" Continue with: {RESUME} .*", "", str(error)).rstrip(".")  # that of a study in `all`
+            raise type(error)(f"{said}. Continue with: {RESUME} {folder.path}") from error
+        raise
 
 
-def _conduct(folder: StudyFolder, watching: Watching) -> Outcomes:
+def conduct(folder: StudyFolder, watching: Watching) -> Outcomes:
+    """Runs whatever is missing, refines the study as long as it wants to, and returns the outcomes."""
     record, site = read_study(folder), read_site_file(folder.site)
     study: Study = STUDIES.load(record.study)
     work = _Conduct(folder, record, site, watching)
@@ -182,45 +203,6 @@ def _conduct(folder: StudyFolder, watching: Watching) -> Outcomes:
             return outcomes
         work.record = with_points(work.record, more, site, work.places)
         write_record(folder, work.record)
-
-
-def outcomes_of(folder: StudyFolder, record: StudyRecord) -> Outcomes:
-    """Reads the outcomes of all points from their runs' folders."""
-    points = tuple(
-        PointOutcomes(
-            planned.point, tuple(outcome_of(folder, run) for run in record.runs_of(number)), refused=planned.refused
-        )
-        for number, planned in enumerate(record.points)
-    )
-    site = read_site_file(folder.site)
-    return Outcomes(points, record.repeats, record.max_spread, record.axes, record.base, site)
-
-
-def outcome_of(folder: StudyFolder, run: PlannedStudyRun) -> Outcome:
-    """Reads the outcome of one run; only a complete Result counts."""
-    run_folder = folder.run(run.run_id)
-    try:
-        result = read_result(run_folder)
-    except TrainmarkError as error:
-        return Outcome(run.round, run.run_id, reason=str(error), folder=run_folder)
-    if result is None:
-        return Outcome(run.round, run.run_id, reason=_failure_before(folder, run) or "not run yet", folder=run_folder)
-    if result.state == "complete":
-        return Outcome(run.round, run.run_id, result, folder=run_folder)
-    return Outcome(run.round, run.run_id, reason=_failure_of(result), folder=run_folder)
-
-
-def _failure_before(folder: StudyFolder, run: PlannedStudyRun) -> str | None:
-    """Returns why a run had no Result when it was last tried; None if nothing is known."""
-    try:
-        return folder.failure(run.run_id).read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return None
-
-
-def _failure_of(result: Result) -> str:
-    member = next(member for member in result.members if member.state != "finished")
-    return f"{member.state}: {member.reason or 'no reason was recorded'}"
 
 
 def _is_answered(outcome: Outcome) -> bool:

@@ -1,5 +1,6 @@
 """Makes a study: resolves the axes, plans every point, and orders the repeats, before anything is written."""
 
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -10,12 +11,14 @@ import numpy as np
 
 from trainmark import pipeline
 from trainmark.machine.software import code_version
+from trainmark.machine.stop import stoppable
+from trainmark.machine.storage import is_disk_full
 from trainmark.plan.explain import Source
 from trainmark.plan.resolve import merged_values, resolve_config
 from trainmark.plan.slots import with_slots_of
 from trainmark.spec.config import Setting
 from trainmark.spec.config_file import site_text
-from trainmark.spec.errors import ConfigError, PlanError, TrainmarkError, UnknownNameError
+from trainmark.spec.errors import ConfigError, PlanError, StorageError, TrainmarkError, UnknownNameError
 from trainmark.spec.files import write_text
 from trainmark.spec.registries import DATASETS
 from trainmark.spec.run_folder import Places
@@ -24,6 +27,8 @@ from trainmark.spec.units import show_bytes
 from trainmark.store.new_run import check_runs_dir
 from trainmark.studies.outcomes import OUT_OF_MEMORY, Point
 from trainmark.studies.record import (
+    MAX_RUNS,
+    RESUME,
     PlannedPoint,
     PlannedStudyRun,
     StudyFolder,
@@ -34,8 +39,6 @@ from trainmark.studies.record import (
     write_record,
 )
 from trainmark.studies.study import LENGTHS, Request, Study, Values, flat, nested
-
-MAX_RUNS = 10_000  # a typo in a range would plan for hours
 
 
 class Asked(NamedTuple):
@@ -161,7 +164,7 @@ def _planned(record: StudyRecord, point: Point, site: Site, places: Places) -> P
     """Plans the point once; one that cannot run is kept with the reason."""
     try:
         planned = plan_point(record, point, 1, site, places, dry_run=True)
-    except UnknownNameError:  # a typo, not a gap
+    except (UnknownNameError, StorageError):  # a typo, or a disk that may have space tomorrow: no gap for good
         raise
     except TrainmarkError as error:
         return PlannedPoint(point=point, refused=str(error))
@@ -176,9 +179,27 @@ def _planned(record: StudyRecord, point: Point, site: Site, places: Places) -> P
     return PlannedPoint(point=point, refused=refused, seconds=estimate.seconds, nodes=len(nodes))
 
 
+def write_studies(records: Sequence[StudyRecord], site: Site, runs_dir: Path) -> StudyFolder:
+    """Writes the folders of studies that are about to start, all or none; returns the last, `all` or the only one."""
+    path = studies_dir(runs_dir) / records[-1].study_id
+    written: list[StudyFolder] = []
+    try:
+        with stoppable(f". Continue with: {RESUME} {path.absolute()}"):
+            for record in reversed(records):  # `all` first: killed here, it says which studies are missing
+                written.append(StudyFolder((studies_dir(runs_dir) / record.study_id).absolute()))
+                write_study(record, site, runs_dir)
+    except OSError as error:
+        for folder in written:
+            shutil.rmtree(folder.path, ignore_errors=True)
+        if is_disk_full(error):
+            raise StorageError(f"No space left in {runs_dir}. Free some, or choose another --runs-dir.") from error
+        raise
+    return written[0]
+
+
 def write_study(record: StudyRecord, site: Site, runs_dir: Path) -> StudyFolder:
     """Writes the folder of a study that is about to start."""
-    folder = StudyFolder((studies_dir(runs_dir) / record.study_id).resolve())
+    folder = StudyFolder((studies_dir(runs_dir) / record.study_id).absolute())
     folder.path.mkdir(parents=True)
     write_text(folder.site, site_text(site))
     write_record(folder, record)  # last: a folder with a record is a study that can be resumed

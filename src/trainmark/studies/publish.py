@@ -1,21 +1,23 @@
 """Writes the outcome of a study: table.csv, table.json, each figure as SVG and PDF, report.html."""
 
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import IO
 
+from trainmark.machine.stop import unstoppable
 from trainmark.report.drawing import Figure, draw_pdf
 from trainmark.report.study_page import StudySection, study_page
 from trainmark.spec.errors import RunFailedError
 from trainmark.spec.files import write_atomically, write_text
 from trainmark.spec.registries import STUDIES
 from trainmark.spec.table import Table
-from trainmark.studies.conduct import Watching, conduct, outcomes_of
+from trainmark.studies.conduct import Watching, conduct, worked_on
 from trainmark.studies.outcomes import Outcomes
 from trainmark.studies.preview import points_text
-from trainmark.studies.record import StudyFolder, StudyRecord, read_study
+from trainmark.studies.record import RESUME, StudyFolder, StudyRecord, read_study
+from trainmark.studies.stored_outcomes import outcomes_of
 from trainmark.studies.study import Study
 
 
@@ -42,14 +44,22 @@ def publish(folder: StudyFolder, record: StudyRecord, outcomes: Outcomes) -> Tab
 
 def conduct_and_publish(folder: StudyFolder, watching: Watching) -> tuple[Outcomes, Table]:
     """Runs what is missing of a study and writes all files, also of one that is stopped."""
+    with worked_on(folder):
+        with publishing(lambda: publish(folder, read_study(folder), outcomes_of(folder, read_study(folder)))):
+            outcomes = conduct(folder, watching)
+            table = publish(folder, read_study(folder), outcomes)
+        return outcomes, table
+
+
+@contextmanager
+def publishing(publish_rest: Callable[[], object]) -> Iterator[None]:
+    """Publishes what there is if the work within is stopped or fails; further signals do not stop that."""
     try:
-        outcomes = conduct(folder, watching)
+        yield
     except BaseException:
-        with suppress(Exception):  # an error here must not hide why it was stopped
-            record = read_study(folder)
-            publish(folder, record, outcomes_of(folder, record))
+        with suppress(Exception), unstoppable():  # an error here must not hide why it was stopped
+            publish_rest()
         raise
-    return outcomes, publish(folder, read_study(folder), outcomes)
 
 
 def fail_unless_whole(folder: StudyFolder, found: Iterable[Outcomes]) -> None:
@@ -58,8 +68,8 @@ def fail_unless_whole(folder: StudyFolder, found: Iterable[Outcomes]) -> None:
     missing = [run for run in runs if run.result is None and run.answer is None]
     if missing:
         raise RunFailedError(
-            f"{len(missing)} of {len(runs)} runs have no Result; the first, {missing[0].run_id}: {missing[0].reason}. "
-            f"Try them again with: trainmark study resume {folder.path}"
+            f"{len(missing)} of {len(runs)} runs have no Result; the first, {missing[0].run_id}: "
+            f"{(missing[0].reason or '').rstrip('.')}. Try them again with: {RESUME} {folder.path}"
         )
 
 

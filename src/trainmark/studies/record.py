@@ -2,13 +2,12 @@
 
 import re
 import secrets
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from trainmark.spec.config import Section, Setting
 from trainmark.spec.errors import RunNotFoundError
@@ -17,9 +16,22 @@ from trainmark.spec.run_folder import RunFolder, matches_id
 from trainmark.spec.validation_errors import describe_error
 from trainmark.studies.outcomes import Point
 
+RESUME = "trainmark study resume"
 ALL = "all"  # the study of studies
 NAMED = 5  # studies in a message
 CANNOT_RUN = "cannot run: "
+MAX_RUNS = 10_000  # a typo in a range would plan for hours
+FOLDER_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
+
+
+def _folder_name(text: str) -> str:
+    if not FOLDER_NAME.fullmatch(text):
+        raise ValueError("must be the name of a folder: letters, digits, '.', '_' and '-'")
+    return text
+
+
+FolderName = Annotated[str, AfterValidator(_folder_name)]
+Seconds = Annotated[float, Field(ge=0, le=1e12)]
 
 
 class PlannedPoint(Section):
@@ -27,8 +39,8 @@ class PlannedPoint(Section):
 
     point: Point
     refused: str | None = None
-    seconds: tuple[float, float] | None = None  # None: unknown
-    nodes: int = 1
+    seconds: tuple[Seconds, Seconds] | None = None  # None: unknown
+    nodes: int = Field(1, ge=1)
 
 
 class PlannedStudyRun(Section):
@@ -43,13 +55,13 @@ class StudyRecord(Section):
     """Everything that a study is about to do; points are only ever added."""
 
     schema_: Literal["trainmark.study/1"] = Field("trainmark.study/1", alias="schema")
-    study_id: str
+    study_id: FolderName
     study: str
     started_at: str
     code_version: str
-    repeats: int
-    seed: int
-    max_spread: float
+    repeats: int = Field(ge=1, le=MAX_RUNS)
+    seed: int = Field(ge=0)
+    max_spread: float = Field(ge=0)
     axes: dict[str, tuple[Setting, ...]]
     base: dict[str, Any]  # nested settings of all points
     is_smallest: bool = False
@@ -57,6 +69,25 @@ class StudyRecord(Section):
     points: tuple[PlannedPoint, ...] = ()
     runs: tuple[PlannedStudyRun, ...] = ()  # in the order in which they start
     parts: dict[str, str] = Field(default_factory=dict)  # of `all`: name of a study → its id, or why it cannot run
+
+    @model_validator(mode="after")
+    def _runs_are_those_of_the_points(self) -> "StudyRecord":
+        """Runs are found, written and set aside by these ids: no other folder may be named."""
+        can_run = [number for number, planned in enumerate(self.points) if planned.refused is None]
+        expected = len(can_run) * self.repeats
+        named = {(run.point, run.round) for run in self.runs}
+        rounds = range(1, self.repeats + 1)
+        if len(self.runs) != expected or named != {(point, round_) for point in can_run for round_ in rounds}:
+            raise ValueError(f"must have one run per point and round, {expected} in all, but lists {len(self.runs)}")
+        for run in self.runs:
+            if run.run_id != (own := run_id_of(self.study_id, run.point, run.round)):
+                raise ValueError(f"must call its runs by point and round, but calls {own} {run.run_id!r}")
+        for part in self.part_ids():
+            _folder_name(part)
+        launch = self.base.get("launch", {})
+        if not isinstance(launch, dict) or not isinstance(launch.get("launcher", ""), str):
+            raise ValueError("must have a section base.launch, whose launcher is a name")
+        return self
 
     def runs_of(self, point: int) -> list[PlannedStudyRun]:
         """Returns the repeats of a point, by round."""
@@ -84,8 +115,8 @@ class StudyFolder:
 
     @property
     def runs_dir(self) -> Path:
-        """The runs folder."""
-        return self.path.parent.parent
+        """The runs folder, in which `studies` may be a link."""
+        return self.path.parent.parent.resolve()
 
     @property
     def record(self) -> Path:
@@ -117,7 +148,7 @@ class StudyFolder:
         return self.path / "failures" / f"{run_id}.txt"
 
     def interrupted(self, run_id: str, number: int) -> Path:
-        """The folder of a run that was interrupted and trained afresh."""
+        """What was in a run's place before it was trained afresh."""
         return self.path / "interrupted" / f"{run_id}-{number}"
 
     def figure(self, name: str, suffix: str) -> Path:
@@ -125,8 +156,8 @@ class StudyFolder:
         return self.path / f"{re.sub(r'[^A-Za-z0-9-]+', '-', name)}.{suffix}"
 
     def run(self, run_id: str) -> RunFolder:
-        """The folder of one of its runs."""
-        return RunFolder((self.runs_dir / run_id).resolve())
+        """The folder of one of its runs; links are not followed."""
+        return RunFolder(self.runs_dir / run_id)
 
     def as_claimable(self) -> RunFolder:
         """The folder as claims see it: one process at a time works on a study."""
@@ -169,11 +200,26 @@ def read_study(folder: StudyFolder) -> StudyRecord:
 
 def all_studies(runs_dir: Path) -> list[StudyFolder]:
     """Returns all studies of a runs folder, oldest first."""
+    folder = studies_dir(runs_dir)
     try:
-        paths: Sequence[Path] = sorted(studies_dir(runs_dir).iterdir(), key=_age)
-    except OSError:
+        paths = sorted(folder.iterdir(), key=_age)
+    except FileNotFoundError:
         return []
-    return [StudyFolder(path.resolve()) for path in paths if (path / "study.json").exists()]
+    except OSError as error:
+        raise RunNotFoundError(
+            f"Studies cannot be read from {folder.absolute()}: {one_line(error)}. Choose another --runs-dir."
+        ) from None
+    return [StudyFolder(path.absolute()) for path in paths if _is_study(path)]
+
+
+def _is_study(path: Path) -> bool:
+    """Whether the folder is a study; one without read permission may be, and reading it says so."""
+    try:
+        return (path / "study.json").exists()
+    except PermissionError:
+        return True
+    except OSError:  # such as ENAMETOOLONG
+        return False
 
 
 def _age(path: Path) -> tuple[str, bool, str]:
@@ -184,8 +230,10 @@ def _age(path: Path) -> tuple[str, bool, str]:
 
 def find_study(name: str, runs_dir: Path) -> StudyFolder:
     """Finds a study by id, unique prefix, path or `latest`."""
-    if (Path(name) / "study.json").exists():
-        return StudyFolder(Path(name).resolve())
+    if _is_study(Path(name)):
+        path = Path(name).absolute()
+        # Runs are beside `studies`, also where that is a link; a link from elsewhere is followed.
+        return StudyFolder(path if path.parent.name == studies_dir(runs_dir).name else path.resolve())
     studies = all_studies(runs_dir)
     if not studies:
         raise RunNotFoundError(
