@@ -53,7 +53,14 @@ def test_quality_and_its_change_are_medians_within_rounds() -> None:
 
 
 def test_the_fall_of_each_rule_is_a_finding_and_a_rule_with_one_batch_has_none() -> None:
-    assert written_table().findings == ("linear: quality falls by 0.200 from batch 32 to 512 (0.820 to 0.620)",)
+    assert written_table().findings == (
+        "linear: cannot tell whether quality changes from batch 32 to 512: -0.200 (-0.200 to -0.180, n = 3), "
+        "0.820 to 0.620",
+    )
+    five = [point({"rule": "linear", "batch": batch}, [run(q, 4)] * 5) for batch, q in ((32, 0.8), (512, 0.6))]
+    assert LARGE_BATCH.analyse(outcomes(*five)).findings == (
+        "linear: quality falls from batch 32 to 512: -0.200 (-0.200 to -0.200), 0.800 to 0.600",
+    )
 
 
 def test_a_run_that_misses_the_target_counts_as_one_that_never_gets_there() -> None:
@@ -87,7 +94,10 @@ def test_a_run_that_diverged_misses_the_target_and_has_the_worst_quality() -> No
     assert [most[name] for name in (EPOCHS, QUALITY, "quality_change", "fewer_steps")] == [None] * 4
     assert most["reached_target"] == 1.0 and "nothing to compare with" not in str(most["note"])
     assert (all_["reached_target"], all_["n"], all_["note"]) == (0.0, 0, f"diverged: {DIVERGED}")
-    assert table.findings == ("linear: quality falls by 0.100 from batch 32 to 128 (0.820 to 0.700)",)
+    assert table.findings == (
+        "linear: cannot tell whether quality changes from batch 32 to 128: -0.100 (-0.100 to -0.100, n = 2), "
+        "0.820 to 0.700",
+    )
 
 
 def test_a_run_of_which_it_is_not_known_counts_neither_way() -> None:
@@ -112,10 +122,12 @@ def test_a_round_that_misses_the_target_saves_no_steps() -> None:
     assert [row[EPOCHS] for row in table.rows] == [4.0, 8.0]
 
 
-def test_an_equal_quality_is_unchanged() -> None:
+def test_of_an_equal_quality_no_change_can_be_told() -> None:
     same = [point({"rule": "linear", "batch": batch}, [run(0.8, 4)]) for batch in (32, 128)]
     found = LARGE_BATCH.analyse(outcomes(*same)).findings
-    assert found == ("linear: quality is unchanged from batch 32 to 128 (0.800 to 0.800)",)
+    assert found == (
+        "linear: cannot tell whether quality changes from batch 32 to 128: +0.000 (single run), 0.800 to 0.800",
+    )
 
 
 def test_fewer_steps_are_growth_of_batch_over_growth_of_epochs() -> None:
@@ -142,7 +154,7 @@ def test_figures_have_a_curve_per_rule_the_target_and_the_published_growth() -> 
     ideal, published = fewer.references
     assert ideal.y.tolist() == [1, 4]
     assert published.x[[0, -1]].tolist() == pytest.approx([32, 32 * 65536 / 1632])
-    assert "published" in published.label and "linear: quality falls by 0.200" in quality.caption
+    assert "published" in published.label and "512: -0.200 (-0.200 to -0.180, n = 3)" in quality.caption
 
 
 def test_figures_of_failed_runs_alone_say_so() -> None:

@@ -23,6 +23,7 @@ from trainmark.studies.target import (
     target_quality,
     to_target,
 )
+from trainmark.studies.verdict import CANNOT_TELL, between, judged
 
 QUALITY, TOP5 = "quality_ensemble", "top5_ensemble"
 RULES = ("linear", "square-root", "lars", "lamb", "collapsed", "cyclic")
@@ -145,10 +146,10 @@ def _fall(outcomes: Outcomes, rule: str) -> str | None:
     first, last = (median_quality(end, QUALITY) for end in ends)
     if not isinstance(change, Summary) or first is None or last is None:
         return None
-    amount = f"{abs(change.value):.3f}"
-    what = "is unchanged" if amount == "0.000" else f"{'falls' if change.value < 0 else 'rises'} by {amount}"
+    what = {CANNOT_TELL: f"{CANNOT_TELL} whether quality changes"}
+    told = judged(change, 0, "quality rises", "quality falls")
     batches = f"from batch {ends[0].at['batch']} to {ends[1].at['batch']}"
-    return f"{rule}: quality {what} {batches} ({first.value:.3f} to {last.value:.3f})"
+    return f"{rule}: {what.get(told, told)} {batches}: {between(change, '+.3f')}, {first.value:.3f} to {last.value:.3f}"
 
 
 def _figures(table: Table) -> list[Figure]:
