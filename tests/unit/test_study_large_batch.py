@@ -11,6 +11,7 @@ from trainmark.spec.config import RunChoices
 from trainmark.spec.errors import ConfigError
 from trainmark.spec.table import Table
 from trainmark.studies.large_batch import LARGE_BATCH, PUBLISHED, RULES, passes_of, rule_settings
+from trainmark.studies.outcomes import PointOutcomes
 from trainmark.studies.study import Request
 from trainmark.studies.target import median_to_target
 
@@ -195,6 +196,30 @@ def test_passes_have_at_most_the_recipes_samples_and_make_up_the_batch(
 def test_a_batch_that_workers_cannot_share_is_refused() -> None:
     with pytest.raises(ConfigError, match="--batch 33 cannot be divided among 2 workers"):
         passes_of(33, base("ensemble.workers=2"))
+
+
+@pytest.mark.parametrize(
+    ("batch", "settings", "says"),
+    [
+        (37, (), "--batch 37 .* passes of 1 at most, less than half of the recipe's 32.* Choose 36 or 38, or"),
+        (33, (), "passes of 11 at most.* Choose 32 or 34, or .* --set train.batch_size=33"),
+        # 1020 = 34 × 30, 1022 = 2 · 7 · 73 = 73 × 14, 1023 = 33 × 31
+        (1021, (), "passes of 1 at most.* Choose 1020 or 1023, or"),
+        (74, ("ensemble.workers=2",), "Choose 72 or 76, or .* --set train.batch_size=37"),
+    ],
+)
+def test_a_batch_whose_passes_would_be_tiny_is_refused_with_its_neighbours(
+    batch: int, settings: tuple[str, ...], says: str
+) -> None:
+    with pytest.raises(ConfigError, match=says):
+        passes_of(batch, base(*settings))
+
+
+def test_a_batch_below_the_recipes_is_one_pass_and_the_table_has_the_samples_per_pass() -> None:
+    assert passes_of(5, base()) == (5, 1)
+    (small, large) = LARGE_BATCH.points(Request(HERE, base(), {"batch": (5, 48), "rule": ("linear",)}))
+    table = LARGE_BATCH.analyse(outcomes(PointOutcomes(small), PointOutcomes(large)))
+    assert [row["samples_per_pass"] for row in table.rows] == [5, 24]
 
 
 def test_points_are_all_rules_times_batches_with_the_reference_batch_of_the_recipe() -> None:
