@@ -182,7 +182,7 @@ def test_rules_change_the_recipe_as_published() -> None:
         (32, (), (32, 1)),
         (512, (), (32, 16)),
         (96, (), (32, 3)),
-        (33, (), (11, 3)),
+        (34, (), (17, 2)),
         (512, ("train.batch_size=256",), (256, 2)),
         (512, ("ensemble.workers=4",), (32, 4)),
     ],
