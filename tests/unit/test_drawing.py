@@ -7,8 +7,11 @@ import numpy as np
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
+from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure as Canvas
+from matplotlib.text import Annotation
 
+from trainmark.report.bars import Bars, draw_bars
 from trainmark.report.drawing import (
     GREY,
     PALETTE,
@@ -191,3 +194,15 @@ def test_a_thinned_curve_keeps_label_and_interval(most: int) -> None:
     assert thinned.high is not None
     assert np.allclose(thinned.low, thinned.y - 1)
     assert np.allclose(thinned.high, thinned.y + 2)
+
+
+def test_a_bar_of_a_single_run_has_no_error_bar_and_its_number_stays() -> None:
+    nan = float("nan")
+    one = Bars("a", ("x", "y"), np.array([2.0, 3.0]), np.array([nan, 2.5]), np.array([nan, 3.5]))
+    canvas = Canvas()
+    axes = canvas.subplots()
+    draw_bars(axes, (one,))
+    (errors,) = [each for each in axes.containers if isinstance(each, ErrorbarContainer)]
+    assert [segment[:, 1].tolist() for segment in errors.lines[2][0].get_segments()] == [[2.5, 3.5]]
+    assert [text.get_text() for text in axes.texts] == ["2", "3"]
+    assert [text.xy[1] for text in axes.texts if isinstance(text, Annotation)] == [2.0, 3.5]

@@ -90,7 +90,7 @@ def test_default_axes_double_up_to_the_machine() -> None:
 
 def test_below_six_repeats_the_interval_is_the_range_and_from_six_on_it_covers_the_median_with_95_percent() -> None:
     few = summarise([10.0, None, 12.0, 11.0])
-    assert few == (11.0, 10.0, 12.0, 3, pytest.approx(2 / 11))
+    assert few == (11.0, 10.0, 12.0, 3, pytest.approx(2 / 11), 0)
     # n = 9: the second smallest and the second largest cover with 1 − 2·(1 + 9)/2⁹ = 96.1 %.
     many = summarise([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 100.0])
     assert many is not None and (many.value, many.low, many.high, many.n) == (5.0, 2.0, 8.0, 9)
@@ -104,7 +104,7 @@ def test_ratios_are_taken_within_rounds_so_that_drift_cancels() -> None:
         point({"batch": 8}, [{SPEED: v} for v in (90, 45, 30)]),
         point({"batch": 16}, [{SPEED: v} for v in (180, 90, 60)]),
     )
-    assert other.ratio(base, SPEED) == (2.0, 2.0, 2.0, 3, 0.0)
+    assert other.ratio(base, SPEED) == (2.0, 2.0, 2.0, 3, 0.0, 0)
 
 
 def test_a_round_without_one_of_both_is_left_out_of_the_ratio() -> None:

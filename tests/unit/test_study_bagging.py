@@ -45,8 +45,8 @@ def test_efficiency_is_speed_per_worker_over_that_of_the_smallest_scale_of_the_m
     assert [row["efficiency"] for row in table.where(method="bagging")] == pytest.approx([1.0, 0.99, 0.99])
     assert [row["efficiency"] for row in table.where(method="data-parallel")] == pytest.approx([1.0, 0.75, 0.40])
     assert table.findings == (
-        "bagging reaches 0.99 at system scale 64",
-        "data-parallel reaches 0.40 at system scale 64",
+        "bagging reaches 0.99 (0.99 to 0.99, n = 2) at system scale 64",
+        "data-parallel reaches 0.40 (0.40 to 0.40, n = 2) at system scale 64",
         "links as they are",
     )
 
@@ -75,7 +75,7 @@ def test_without_the_smallest_scale_the_next_is_the_base_and_named() -> None:
     table = BAGGING.analyse(outcomes(failed, *written("bagging", {16: (10.0,), 64: (36.0,)})))
     # 36 / (10 · 64 / 16).
     assert [row["efficiency"] for row in table.rows] == [None, 1.0, pytest.approx(0.9)]
-    assert table.findings[0] == "bagging reaches 0.90 at system scale 64, from system scale 16"
+    assert table.findings[0] == "bagging reaches 0.90 (single run) at system scale 64, from system scale 16"
 
 
 def test_both_methods_use_the_same_workers_bagging_with_as_many_per_member_as_a_node_has() -> None:

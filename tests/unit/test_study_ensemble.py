@@ -108,7 +108,7 @@ def test_the_table_has_a_row_per_number_of_members_with_median_and_ends() -> Non
     assert (last["quality_ensemble"], last["gain_points"], last["quality_out_of_bag"]) == (1.0, 50.0, 0.75)
     assert first["disagreement"] is None and last["disagreement"] == pytest.approx(2 / 3)
     assert table().findings == (
-        "3 of 3 members reach 1, +50 points against one member (0.5)",
+        "3 of 3 members reach 1, +50 points against one member (0.5), in a single run",
         "two members disagree on 66.7 % of the held-out samples",
     )
 

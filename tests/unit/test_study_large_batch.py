@@ -11,6 +11,7 @@ from trainmark.spec.config import RunChoices
 from trainmark.spec.errors import ConfigError
 from trainmark.spec.table import Table
 from trainmark.studies.large_batch import LARGE_BATCH, PUBLISHED, RULES, passes_of, rule_settings
+from trainmark.studies.outcomes import PointOutcomes
 from trainmark.studies.study import Request
 from trainmark.studies.target import median_to_target
 
@@ -53,7 +54,14 @@ def test_quality_and_its_change_are_medians_within_rounds() -> None:
 
 
 def test_the_fall_of_each_rule_is_a_finding_and_a_rule_with_one_batch_has_none() -> None:
-    assert written_table().findings == ("linear: quality falls by 0.200 from batch 32 to 512 (0.820 to 0.620)",)
+    assert written_table().findings == (
+        "linear: cannot tell whether quality changes from batch 32 to 512: -0.200 (-0.200 to -0.180, n = 3), "
+        "0.820 to 0.620",
+    )
+    five = [point({"rule": "linear", "batch": batch}, [run(q, 4)] * 5) for batch, q in ((32, 0.8), (512, 0.6))]
+    assert LARGE_BATCH.analyse(outcomes(*five)).findings == (
+        "linear: quality falls from batch 32 to 512: -0.200 (-0.200 to -0.200), 0.800 to 0.600",
+    )
 
 
 def test_a_run_that_misses_the_target_counts_as_one_that_never_gets_there() -> None:
@@ -87,7 +95,10 @@ def test_a_run_that_diverged_misses_the_target_and_has_the_worst_quality() -> No
     assert [most[name] for name in (EPOCHS, QUALITY, "quality_change", "fewer_steps")] == [None] * 4
     assert most["reached_target"] == 1.0 and "nothing to compare with" not in str(most["note"])
     assert (all_["reached_target"], all_["n"], all_["note"]) == (0.0, 0, f"diverged: {DIVERGED}")
-    assert table.findings == ("linear: quality falls by 0.100 from batch 32 to 128 (0.820 to 0.700)",)
+    assert table.findings == (
+        "linear: cannot tell whether quality changes from batch 32 to 128: -0.100 (-0.100 to -0.100, n = 2), "
+        "0.820 to 0.700",
+    )
 
 
 def test_a_run_of_which_it_is_not_known_counts_neither_way() -> None:
@@ -112,10 +123,12 @@ def test_a_round_that_misses_the_target_saves_no_steps() -> None:
     assert [row[EPOCHS] for row in table.rows] == [4.0, 8.0]
 
 
-def test_an_equal_quality_is_unchanged() -> None:
+def test_of_an_equal_quality_no_change_can_be_told() -> None:
     same = [point({"rule": "linear", "batch": batch}, [run(0.8, 4)]) for batch in (32, 128)]
     found = LARGE_BATCH.analyse(outcomes(*same)).findings
-    assert found == ("linear: quality is unchanged from batch 32 to 128 (0.800 to 0.800)",)
+    assert found == (
+        "linear: cannot tell whether quality changes from batch 32 to 128: +0.000 (single run), 0.800 to 0.800",
+    )
 
 
 def test_fewer_steps_are_growth_of_batch_over_growth_of_epochs() -> None:
@@ -142,7 +155,7 @@ def test_figures_have_a_curve_per_rule_the_target_and_the_published_growth() -> 
     ideal, published = fewer.references
     assert ideal.y.tolist() == [1, 4]
     assert published.x[[0, -1]].tolist() == pytest.approx([32, 32 * 65536 / 1632])
-    assert "published" in published.label and "linear: quality falls by 0.200" in quality.caption
+    assert "published" in published.label and "512: -0.200 (-0.200 to -0.180, n = 3)" in quality.caption
 
 
 def test_figures_of_failed_runs_alone_say_so() -> None:
@@ -169,7 +182,7 @@ def test_rules_change_the_recipe_as_published() -> None:
         (32, (), (32, 1)),
         (512, (), (32, 16)),
         (96, (), (32, 3)),
-        (33, (), (11, 3)),
+        (34, (), (17, 2)),
         (512, ("train.batch_size=256",), (256, 2)),
         (512, ("ensemble.workers=4",), (32, 4)),
     ],
@@ -183,6 +196,30 @@ def test_passes_have_at_most_the_recipes_samples_and_make_up_the_batch(
 def test_a_batch_that_workers_cannot_share_is_refused() -> None:
     with pytest.raises(ConfigError, match="--batch 33 cannot be divided among 2 workers"):
         passes_of(33, base("ensemble.workers=2"))
+
+
+@pytest.mark.parametrize(
+    ("batch", "settings", "says"),
+    [
+        (37, (), "--batch 37 .* passes of 1 at most, less than half of the recipe's 32.* Choose 36 or 38, or"),
+        (33, (), "passes of 11 at most.* Choose 32 or 34, or .* --set train.batch_size=33"),
+        # 1020 = 34 × 30, 1022 = 2 · 7 · 73 = 73 × 14, 1023 = 33 × 31
+        (1021, (), "passes of 1 at most.* Choose 1020 or 1023, or"),
+        (74, ("ensemble.workers=2",), "Choose 72 or 76, or .* --set train.batch_size=37"),
+    ],
+)
+def test_a_batch_whose_passes_would_be_tiny_is_refused_with_its_neighbours(
+    batch: int, settings: tuple[str, ...], says: str
+) -> None:
+    with pytest.raises(ConfigError, match=says):
+        passes_of(batch, base(*settings))
+
+
+def test_a_batch_below_the_recipes_is_one_pass_and_the_table_has_the_samples_per_pass() -> None:
+    assert passes_of(5, base()) == (5, 1)
+    (small, large) = LARGE_BATCH.points(Request(HERE, base(), {"batch": (5, 48), "rule": ("linear",)}))
+    table = LARGE_BATCH.analyse(outcomes(PointOutcomes(small), PointOutcomes(large)))
+    assert [row["samples_per_pass"] for row in table.rows] == [5, 24]
 
 
 def test_points_are_all_rules_times_batches_with_the_reference_batch_of_the_recipe() -> None:

@@ -74,9 +74,10 @@ def test_the_efficiencies_of_table_13_follow_from_its_throughputs(machine: str) 
 
 def test_the_worst_and_the_best_efficiency_on_16_nodes_are_found() -> None:
     assert table_of("MareNostrum4").findings == (
-        "on 16 nodes the efficiency E is 0.43 (resnet50-v1, real data) to 0.94 (alexnet, real data)",
+        "on 16 nodes the efficiency E is 0.43 (0.43 to 0.43, n = 2) for resnet50-v1, real data "
+        "to 0.94 (0.94 to 0.94, n = 2) for alexnet, real data",
     )
-    assert "to 0.99 (resnet50-v1, real data)" in table_of("Dibona").findings[0]
+    assert "to 0.99 (0.99 to 0.99, n = 2) for resnet50-v1, real data" in table_of("Dibona").findings[0]
 
 
 def test_without_a_result_on_the_fewest_nodes_the_next_are_the_base_and_named() -> None:
@@ -86,12 +87,12 @@ def test_without_a_result_on_the_fewest_nodes_the_next_are_the_base_and_named() 
     table = NODES.analyse(outcomes(failed, two, four))
     # From two nodes on, per node: 300 / (200 · 4 / 2).
     assert [row["efficiency"] for row in table.rows] == [None, 1.0, 0.75]
-    assert table.findings == ("on 4 nodes the efficiency E is 0.75 (alexnet, real data, from 2 nodes)",)
+    assert table.findings == ("on 4 nodes the efficiency E is 0.75 (single run) for alexnet, real data, from 2 nodes",)
     assert table.rows[2]["note"].startswith("efficiency E from nodes 2")  # type: ignore[union-attr]
     # What was not asked for is not missed.
     table = NODES.analyse(outcomes(two, four))
     assert [row["efficiency"] for row in table.rows] == [1.0, 0.75]
-    assert table.findings == ("on 4 nodes the efficiency E is 0.75 (alexnet, real data)",)
+    assert table.findings == ("on 4 nodes the efficiency E is 0.75 (single run) for alexnet, real data",)
 
 
 def test_the_efficiency_of_a_base_which_is_1_by_definition_is_no_finding() -> None:
@@ -99,7 +100,7 @@ def test_the_efficiency_of_a_base_which_is_1_by_definition_is_no_finding() -> No
     found = [point({"nodes": nodes, **real}, [{SPEED: speed}]) for nodes, speed in ((1, 100.0), (2, 150.0))]
     alone = [point({"nodes": 1, **synthetic}, ["failed"]), point({"nodes": 2, **synthetic}, [{SPEED: 10.0}])]
     assert NODES.analyse(outcomes(*found, *alone)).findings == (
-        "on 2 nodes the efficiency E is 0.75 (alexnet, real data)",
+        "on 2 nodes the efficiency E is 0.75 (single run) for alexnet, real data",
     )
     assert NODES.analyse(outcomes(*alone)).findings == ()
 

@@ -115,9 +115,9 @@ def test_speed_and_quality_are_compared_with_fp32_within_rounds() -> None:
     assert [row["communication_bytes_per_step"] for row in table.rows] == [400, 400, 200, 200]
     assert ["default" in str(row["note"]) for row in table.rows] == [False, True, False, False]
     assert table.findings == (
-        "fp16-mixed, the default, is 1.90 × fp32; quality -0.005",
-        "fp16 communication is 1.00 to 1.20 × fp32 communication",
-        "cannot tell which is fastest: fp16-mixed at batch 64 (142.5 samples/s) has 1 (1 to 1) times that of "
+        "fp16-mixed, the default, is 1.90 (1.90 to 1.90, n = 2) × fp32; quality -0.005 (-0.005 to -0.005, n = 2)",
+        "fp16 communication is 1.00 (1.00 to 1.00, n = 2) to 1.20 (1.20 to 1.20, n = 2) × fp32 communication",
+        "cannot tell which is fastest: fp16-mixed at batch 64 (142.5 samples/s) has 1 (1 to 1, n = 2) times that of "
         "fp16-mixed, fp16 communication at batch 64 (142.5 samples/s)",
     )
 
@@ -148,9 +148,9 @@ def test_several_batches_are_curves_by_precision_and_a_batch_without_fp32_has_no
     table = OPTIMISATIONS.analyse(of_two_batches())
     assert [row["speedup"] for row in table.rows] == [1.0, 1.3, None, None, 1.0, 1.9]
     assert table.findings == (
-        "bf16-mixed, the default, is 1.30 to 1.90 × fp32",
-        "fastest: bf16-mixed at batch 512 (400 samples/s), 1.05 times that of bf16-mixed at batch 256 (380 samples/s) "
-        "in a single run",
+        "bf16-mixed, the default, is 1.30 (single run) to 1.90 (single run) × fp32",
+        "cannot tell which is fastest: bf16-mixed at batch 512 (400 samples/s) has 1.05 (single run) times that of "
+        "bf16-mixed at batch 256 (380 samples/s)",
     )
     assert not table.has("communication_speedup")
     (drawn,) = OPTIMISATIONS.figures(table)
@@ -167,7 +167,7 @@ def test_without_fp32_the_first_precision_is_the_base() -> None:
         outcomes(measured("tf32", "fp32", 32, {SPEED: 100}), measured("fp16-mixed", "fp32", 32, {SPEED: 150}))
     )
     assert table.column("speedup").heading == "speed over tf32"
-    assert table.findings[0] == "fp16-mixed is 1.50 × tf32"
+    assert table.findings[0] == "fp16-mixed is 1.50 (single run) × tf32"
 
 
 def test_failed_runs_alone_make_a_table_of_gaps_and_no_figure() -> None:

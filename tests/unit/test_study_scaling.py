@@ -44,7 +44,7 @@ def test_ai500s_published_coefficients_imply_these_qualities(
     assert implied_quality(penalty, target, exponent) == pytest.approx(quality, abs=0.0005)
     table = SCALING.analyse(outcomes(ensemble(8, [8e12], penalty, target, exponent)))
     assert table.findings[-1] == (
-        f"8 members: penalty coefficient {penalty} (n = {exponent}), which by Eq. 8 is a quality of {quality}; "
+        f"8 members: penalty coefficient {penalty} (exponent {exponent}), which by Eq. 8 is a quality of {quality}; "
         f"target {target}"
     )
 
@@ -60,20 +60,20 @@ def test_efficiency_is_speed_per_member_over_that_of_the_smallest_ensemble_withi
     assert (one["system_scale"], four["system_scale"]) == (4, 16)
     assert (one["penalty"], four["penalty"]) == (0.5, 0.5)
     assert (four["apc_flop"], four["apc_flop_per_node"]) == (1600, 400)
-    assert table.findings[0] == "4 members reach 0.950 of ideal scaling in FLOPS"
+    assert table.findings[0] == "4 members reach 0.950 (0.900 to 1.000, n = 2) of ideal scaling in FLOPS"
 
 
 def test_the_base_is_the_smallest_ensemble_in_whatever_order_they_are_given() -> None:
     table = SCALING.analyse(outcomes(ensemble(4, [36e12], 0.5, 0.75, 5), ensemble(1, [10e12], 0.5, 0.75, 5)))
     assert [row["efficiency"] for row in table.rows] == [pytest.approx(0.9), 1]
-    assert table.findings[0] == "4 members reach 0.900 of ideal scaling in FLOPS"
+    assert table.findings[0] == "4 members reach 0.900 (single run) of ideal scaling in FLOPS"
 
 
 def test_a_base_that_is_not_the_smallest_ensemble_is_named() -> None:
     failed = PointOutcomes(Point(at={"members": 1, "workers": 4}), (Outcome(1, "r1", reason="killed"),))
     table = SCALING.analyse(outcomes(failed, ensemble(2, [20e12], 0.5, 0.75, 5), ensemble(4, [36e12], 0.5, 0.75, 5)))
     assert [row["efficiency"] for row in table.rows] == [None, 1, pytest.approx(0.9)]
-    assert table.findings[0] == "4 members reach 0.900 of ideal scaling in FLOPS from 2 members"
+    assert table.findings[0] == "4 members reach 0.900 (single run) of ideal scaling in FLOPS from 2 members"
 
 
 def test_ensembles_that_would_queue_are_refused_and_none_is_a_default() -> None:
@@ -92,7 +92,7 @@ def test_ensembles_that_would_queue_are_refused_and_none_is_a_default() -> None:
 def test_the_ideal_line_is_the_smallest_scale_times_the_number_of_workers() -> None:
     points = [ensemble(members, [members * 9e12], 0.5, 0.75, 5) for members in (1, 2, 4)]
     scaling, apc = SCALING.figures(SCALING.analyse(outcomes(*points)))
-    for plot, title, unit in zip(scaling.rows[0], ("FLOPS", "VFLOPS (Eq. 8)"), (9e12, 4.5e12), strict=True):
+    for plot, title, unit in zip(scaling.rows[0], ("FLOPS", "VFLOPS (Eq. 7)"), (9e12, 4.5e12), strict=True):
         assert isinstance(plot, Plot) and plot.title == title
         (ideal,) = plot.references
         np.testing.assert_allclose(ideal.y, [unit, 2 * unit, 4 * unit])
@@ -122,10 +122,10 @@ def test_each_number_of_workers_per_member_has_its_own_ideal_line_and_finding() 
     lines = {label: (list(x), list(y)) for label, y, x in plot.references}  # type: ignore[arg-type]
     assert lines == {"ideal, workers 1": ([1, 2], [9e12, 18e12]), "ideal, workers 2": ([2, 4], [16e12, 32e12])}
     assert table.findings[:2] == (
-        "2 members of 1 worker reach 1.000 of ideal scaling in FLOPS",
-        "2 members of 2 workers reach 0.875 of ideal scaling in FLOPS",
+        "2 members of 1 worker reach 1.000 (single run) of ideal scaling in FLOPS",
+        "2 members of 2 workers reach 0.875 (single run) of ideal scaling in FLOPS",
     )
-    assert table.findings[2].startswith("2 members of 2 workers: penalty coefficient 0.50")
+    assert table.findings[2].startswith("2 members of 2 workers: penalty coefficient 0.5 (exponent 5)")
 
 
 def test_without_quality_there_is_speed_and_no_coefficient() -> None:

@@ -98,8 +98,8 @@ def test_findings_have_tables_1_and_2_the_best_strategy_and_why_there_are_no_cou
         "mr, random: 6/12/24 informative, 18/36/72 padding, 24/48/96 total MP per step (smallest/mean/largest)",
         "lr, random: 0.5/1/2 GiB per step (smallest/mean/largest)",
         "mr, random: 0.5/1/2 GiB per step (smallest/mean/largest)",
-        "mr, 2 cores: pixels trains 3.33 × (3.33–3.33) the informative pixels of random per second; 1.2 pixels are "
-        "computed for each informative one, with random 4",
+        "mr, 2 cores: cannot tell whether a strategy is faster than random: pixels trains 3.33 (3.33 to 3.33, n = 2) × "
+        "the informative pixels of random per second; 1.2 pixels are computed for each informative one, with random 4",
         f"instructions per MP, IPC and MPKI are unavailable: {NO_COUNTERS}",
     )
 
@@ -114,7 +114,7 @@ def test_a_gain_within_the_spread_of_the_rounds_is_no_gain() -> None:
         )
     )
     assert table.findings[2] == (
-        "mr, 2 cores: cannot tell whether a strategy is faster than random: aspect trains 1.25 × (0.5–2) the "
+        "mr, 2 cores: cannot tell whether a strategy is faster than random: aspect trains 1.25 (0.5 to 2, n = 2) × the "
         "informative pixels of random per second; 4 pixels are computed for each informative one, with random 4"
     )
 

@@ -7,6 +7,7 @@ import pytest
 from tests.unit.written_outcomes import outcomes, result
 from trainmark.plan.resolve import resolve_config
 from trainmark.report.drawing import Plot
+from trainmark.spec.errors import ConfigError
 from trainmark.spec.site import NodeGroup, Site, Slot
 from trainmark.spec.table import Table
 from trainmark.studies.axes import divisors
@@ -48,11 +49,11 @@ def figures(speed: float, quality: float, vflops: float) -> Figures:
 
 
 def of_eight() -> Outcomes:
-    """Two rounds; the second is 10 % slower throughout."""
+    """Six rounds, of two kinds; those of the second are 10 % slower throughout."""
     return outcomes(
-        at_scale(8, 1, figures(400, 0.75, 1e12), figures(360, 0.76, 0.9e12)),
-        at_scale(8, 2, figures(600, 0.77, 2e12), figures(540, 0.77, 1.8e12)),
-        at_scale(8, 8, figures(800, 0.78, 2.5e12), figures(720, 0.80, 2.25e12)),
+        at_scale(8, 1, *(figures(400, 0.75, 1e12), figures(360, 0.76, 0.9e12)) * 3),
+        at_scale(8, 2, *(figures(600, 0.77, 2e12), figures(540, 0.77, 1.8e12)) * 3),
+        at_scale(8, 8, *(figures(800, 0.78, 2.5e12), figures(720, 0.80, 2.25e12)) * 3),
     )
 
 
@@ -85,6 +86,17 @@ def test_members_that_are_asked_for_are_points_even_if_eq_5_will_refuse_them() -
     assert [tuple(point.at.values()) for point in scales] == [(2, 1), (2, 2), (3, 1), (3, 3)]
 
 
+def test_a_system_scale_that_the_site_does_not_have_is_refused() -> None:
+    says = "--system-scale 4 is more than the 2 workers that 'cpu' runs at a time: members would queue"
+    with pytest.raises(ConfigError, match=says):
+        TRADE_OFF.points(request(cpu_node(2), {"system-scale": (2, 4), "members": (2, 4)}))
+
+
+def test_a_point_that_eq_5_refuses_has_no_workers_per_member() -> None:
+    refused = PointOutcomes(Point(at={"system_scale": 2, "members": 4}), (), "4 members × P cannot be 2")
+    assert table(outcomes(at_scale(2, 1, figures(1, 0.5, 1)), refused)).rows[1]["workers"] is None
+
+
 def test_the_speed_of_a_base_model_is_that_of_all_over_the_members_at_a_time() -> None:
     rows = table().rows
     assert [row["samples_per_s_per_member"] for row in rows] == [380, 570 / 2, 760 / 8]
@@ -97,9 +109,10 @@ def test_members_that_took_turns_are_as_fast_as_they_were_while_they_trained() -
     found = table(outcomes(one, three))
     assert [row["samples_per_s_per_member"] for row in found.rows] == [400, 200]
     assert found.findings == (
-        "best for VFLOPS: M = 3 × P = 1, 2 times that of M = 1 × P = 3 in a single run",
-        "quality of M = 3 × P = 1 against M = 1 × P = 3: +10.00 points",
-        "a base model trains 2 times as fast at M = 1 × P = 3 as at M = 3 × P = 1",
+        "system scale 3: cannot tell which is best for VFLOPS: M = 3 × P = 1 has 2 (single run) times that of "
+        "M = 1 × P = 3",
+        "system scale 3: quality of M = 3 × P = 1 against M = 1 × P = 3: +10.00 (single run) points",
+        "system scale 3: a base model trains 2 (single run) times as fast at M = 1 × P = 3 as at M = 3 × P = 1",
     )
 
 
@@ -111,9 +124,9 @@ def test_gains_of_quality_are_points_within_rounds() -> None:
 
 def test_findings_say_the_best_m_the_gain_of_quality_and_the_loss_of_speed() -> None:
     assert table().findings == (
-        "best for VFLOPS: M = 8 × P = 1, 1.25 (1.25 to 1.25) times that of M = 2 × P = 4",
-        "quality of M = 8 × P = 1 against M = 1 × P = 8: +3.50 (+3.00 to +4.00) points",
-        "a base model trains 4 (4 to 4) times as fast at M = 1 × P = 8 as at M = 8 × P = 1",
+        "system scale 8: best for VFLOPS: M = 8 × P = 1, 1.25 (1.25 to 1.25) times that of M = 2 × P = 4",
+        "system scale 8: quality of M = 8 × P = 1 against M = 1 × P = 8: +3.50 (+3.00 to +4.00) points",
+        "system scale 8: a base model trains 4 (4 to 4) times as fast at M = 1 × P = 8 as at M = 8 × P = 1",
     )
 
 
@@ -121,7 +134,8 @@ def test_a_best_m_inside_the_noise_cannot_be_told() -> None:
     one = at_scale(2, 1, figures(1, 0.5, 100), figures(1, 0.5, 100), figures(1, 0.5, 100))
     two = at_scale(2, 2, figures(1, 0.5, 90), figures(1, 0.5, 105), figures(1, 0.5, 110))
     assert table(outcomes(one, two)).findings[0] == (
-        "cannot tell which is best for VFLOPS: M = 2 × P = 1 has 1.05 (0.9 to 1.1) times that of M = 1 × P = 2"
+        "system scale 2: cannot tell which is best for VFLOPS: M = 2 × P = 1 has 1.05 (0.9 to 1.1, n = 3) times that "
+        "of M = 1 × P = 2"
     )
 
 
@@ -131,7 +145,9 @@ def test_a_failed_point_is_a_gap_and_the_others_are_compared() -> None:
     )
     assert found.rows[0]["n"] == 0 and found.rows[0]["note"] == "killed"
     assert found.rows[0]["samples_per_s_per_member"] is None and found.rows[0]["gain_points"] is None
-    assert found.findings[1] == "quality of M = 8 × P = 1 against M = 2 × P = 4: +10.00 points"
+    assert found.findings[1] == (
+        "system scale 8: quality of M = 8 × P = 1 against M = 2 × P = 4: +10.00 (single run) points"
+    )
     assert table(outcomes(at_scale(8, 1, "killed"))).findings == ()
 
 

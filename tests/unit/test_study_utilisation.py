@@ -48,7 +48,7 @@ def test_a_row_has_mean_and_peak_of_one_node_while_training() -> None:
     assert (first["memory_mean"], second["memory_peak"]) == (2**30, 2**31)
     assert (first["network_mean"], first["loopback_peak"]) == pytest.approx((4e6, 500))
     assert not any(column.name.startswith("gpu") for column in table().columns)  # there is none
-    assert table().findings == ("CPU utilisation with 2 members: 62.5 % on average",)
+    assert table().findings == ("CPU utilisation with 2 members: 62.5 % on average (single run)",)
 
 
 def test_members_share_one_time_axis_that_begins_with_the_first_sample_of_the_run() -> None:

@@ -101,8 +101,8 @@ def test_efficiency_is_speed_per_rank_over_that_of_the_fewest_ranks_within_round
 
 def test_the_findings_say_what_the_most_ranks_of_each_model_reach() -> None:
     assert written_table().findings == (
-        "resnet34: 4 ranks train 240 samples/s, 0.750 of ideal scaling from 1 rank",
-        "wide-resnet101-2: 4 ranks train 18 samples/s, 0.900 of ideal scaling from 2 ranks",
+        "resnet34: 4 ranks train 240 samples/s, 0.750 (0.750 to 0.800, n = 3) of ideal scaling from 1 rank",
+        "wide-resnet101-2: 4 ranks train 18 samples/s, 0.900 (0.750 to 1.000, n = 3) of ideal scaling from 2 ranks",
     )
 
 

@@ -1,6 +1,7 @@
 """Warnings on speed metrics: warm-up in short runs, training above the ceiling, and load by other processes."""
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from trainmark.collect.measured import Measured
@@ -75,14 +76,21 @@ def disturbed_ceiling(measured: Measured) -> list[str]:
     ]
 
 
-def others_on_cores(metrics: dict[str, Metric]) -> list[str]:
-    """Warns if other processes ran on the members' cores."""
-    nodes = (metrics["cpu_utilisation"].detail or {}).get("nodes", [])
-    others: dict[int, float] = {}  # per member, on its most loaded node
+def share_of_others(metrics: Mapping[str, Metric]) -> dict[int, float]:
+    """Returns the share of its core time that other processes took, per member on its most loaded node, if known."""
+    utilisation = metrics.get("cpu_utilisation")
+    nodes = ((utilisation.detail if utilisation else None) or {}).get("nodes", [])
+    others: dict[int, float] = {}
     for node in nodes:
         if node["total"] is not None:
             share = node["total"] - node["own"] + node["steal"]
             others[node["member"]] = max(share, others.get(node["member"], 0.0))
+    return others
+
+
+def others_on_cores(metrics: dict[str, Metric]) -> list[str]:
+    """Warns if other processes ran on the members' cores."""
+    others = share_of_others(metrics)
     disturbed = [str(member) for member, share in others.items() if share > MAX_OTHERS]
     if not disturbed:
         return []

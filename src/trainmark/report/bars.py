@@ -47,10 +47,15 @@ def draw_bars(axes: "Axes", bars: tuple[Bars, ...]) -> None:
     width = 0.8 / len(bars)
     for number, each in enumerate(bars):
         at = np.arange(len(each.names)) + (number - (len(bars) - 1) / 2) * width
-        low, high = (each.y if end is None else end for end in (each.low, each.high))
+        # One run has no interval: neither caps nor an end of its own.
+        low, high = (each.y if end is None else np.where(np.isnan(end), each.y, end) for end in (each.low, each.high))
+        has_interval = high > low
         axes.bar(at, each.y, width * 0.92, color=PALETTE[number % len(PALETTE)], label=each.label)
-        error = np.nan_to_num(np.abs(np.stack([each.y - low, high - each.y])))
-        axes.errorbar(at, each.y, error, fmt="none", ecolor="black", elinewidth=0.8, capsize=2)
+        if has_interval.any():
+            error = np.abs(np.stack([each.y - low, high - each.y]))[:, has_interval]
+            axes.errorbar(
+                at[has_interval], each.y[has_interval], error, fmt="none", ecolor="black", elinewidth=0.8, capsize=2
+            )
         are_bounds = each.are_bounds or (False,) * len(each.y)
         for x, value, bottom, top, is_bound in zip(at, each.y, low, high, are_bounds, strict=True):
             is_down = value < 0

@@ -5,10 +5,11 @@ from trainmark.spec.errors import ConfigError
 from trainmark.spec.table import Table
 from trainmark.studies.axes import fixed, powers_of_two
 from trainmark.studies.efficiency import efficiency, other_base
-from trainmark.studies.outcomes import Outcomes, Point
+from trainmark.studies.outcomes import Outcomes, Point, Summary
 from trainmark.studies.scaling import most_members, refuse_queueing, slot_cores, workers_of
 from trainmark.studies.study import Axis, Request, Study
-from trainmark.studies.tables import build_table, curve, figure, metric, number
+from trainmark.studies.tables import build_table, curve, figure, metric
+from trainmark.studies.verdict import between
 
 SPEED = "throughput_samples_per_s"
 METHODS = ("bagging", "data-parallel")
@@ -59,22 +60,21 @@ def _analyse(outcomes: Outcomes) -> Table:
         metric("step_time_s"),
         metric("communication_share"),
     ]
-    table = build_table(outcomes, measures)
-    return table.model_copy(update={"findings": tuple(_findings(outcomes, table))})
+    return build_table(outcomes, measures, _findings(outcomes))
 
 
-def _findings(outcomes: Outcomes, table: Table) -> list[str]:
+def _findings(outcomes: Outcomes) -> list[str]:
     """The efficiency of both methods at the largest system scale, and which link that was."""
     found = []
-    for method in table.values("method"):
-        rows = [row for row in table.where(method=method) if number(row, "efficiency") is not None]
-        if len(rows) > 1:
-            last = max(rows, key=lambda row: number(row, "system_scale") or 0.0)
-            base = other_base(outcomes, outcomes.where(method=str(method))[0], SPEED, "system_scale")
+    share = efficiency(outcomes, SPEED, "system_scale").of
+    for method in dict.fromkeys(point.at["method"] for point in outcomes.points):
+        measured = [point for point in outcomes.where(method=method) if share(point) is not None]
+        last = max(measured, key=lambda point: int(point.at["system_scale"]), default=None)
+        if last and len(measured) > 1 and isinstance(reached := share(last), Summary):
+            base = other_base(outcomes, last, SPEED, "system_scale")
             start = f", from system scale {base}" if base else ""
-            reached = f"{number(last, 'efficiency'):.2f} at system scale {last['system_scale']}"
-            found.append(f"{method} reaches {reached}{start}")
-    return [*found, *(_link_text(str(link)) for link in table.values("link"))]
+            found.append(f"{method} reaches {between(reached, '.2f')} at system scale {last.at['system_scale']}{start}")
+    return [*found, *(_link_text(str(link)) for link in dict.fromkeys(point.at["link"] for point in outcomes.points))]
 
 
 def _link_text(link: str) -> str:

@@ -42,11 +42,10 @@ def table_of(outcomes: Outcomes, measured: Mapping[str, Measured | str]) -> Tabl
         for size in found[trained] or [trained]
     )
     by_row = Outcomes(rows, outcomes.repeats, outcomes.max_spread, outcomes.axes, outcomes.base)
-    counts = sorted({len(point.results()) for point in outcomes.points if point.results()}) or [0]
-    runs = "–".join(map(str, dict.fromkeys((counts[0], counts[-1]))))
-    findings = [*_findings(found), *outcomes.unread(measured)]
+    runs = {int(point.at["members"]): len(point.results()) for point in outcomes.points}
+    findings = [*_findings(found, runs), *outcomes.unread(measured)]
     table = build_table(by_row, _measures(found), findings, _facts(outcomes, measured))
-    return table.model_copy(update={"caption": f"{outcomes.machine}; n = {runs} per point; {INTERVAL}"})
+    return table.model_copy(update={"caption": outcomes.caption_with(INTERVAL)})
 
 
 def _subsets_of(point: PointOutcomes, measured: Mapping[str, Measured | str]) -> BySize:
@@ -86,7 +85,7 @@ def _measures(found: Mapping[int, BySize]) -> list[Measure]:
     ]
 
 
-def _findings(found: Mapping[int, BySize]) -> list[str]:
+def _findings(found: Mapping[int, BySize], runs: Mapping[int, int]) -> list[str]:
     """Says what all members gain over one, and how often two disagree."""
     sentences = []
     for trained, by_size in found.items():
@@ -96,6 +95,7 @@ def _findings(found: Mapping[int, BySize]) -> list[str]:
         sentences.append(
             f"{max(by_size)} of {trained} members reach {whole.value:.4g}, "
             f"{100 * (whole.value - alone.value):+.2g} points against one member ({alone.value:.4g})"
+            f"{', in a single run' if runs[trained] == 1 else ''}"
         )
         last = by_size[max(by_size)][0]
         if isinstance(last.out_of_bag, str):

@@ -13,7 +13,7 @@ from trainmark.studies.axes import divisors, fixed
 from trainmark.studies.outcomes import Outcomes, Point, PointOutcomes
 from trainmark.studies.study import Axis, Request, Study
 from trainmark.studies.tables import Measure, best_row, build_table, curve, figure, metric, number, ratio
-from trainmark.studies.verdict import find_best
+from trainmark.studies.verdict import CANNOT_TELL, between, find_best, judged
 
 SPEED = "throughput_samples_per_s"
 MODES = {"ranks": "ranks of one model", "members": "members of an ensemble"}
@@ -79,31 +79,30 @@ def _analyse(outcomes: Outcomes) -> Table:
         ratio("speedup", SPEED, lambda point: base, "over best single process"),
         metric("step_time_s"),
     ]
-    table = build_table(outcomes, measures)
-    findings = [_finding(outcomes, table, str(mode)) for mode in table.values("mode")]
-    return table.model_copy(update={"findings": tuple(finding for finding in findings if finding)})
+    modes = dict.fromkeys(str(point.at["mode"]) for point in outcomes.points if "mode" in point.at)
+    return build_table(outcomes, measures, [_finding(outcomes, mode, base) for mode in modes])
 
 
-def _finding(outcomes: Outcomes, table: Table, mode: str) -> str | None:
+def _finding(outcomes: Outcomes, mode: str, base: PointOutcomes | None) -> str | None:
     """The best configuration of a mode, and how it compares to one process with all cores."""
-    best = best_row(table, SPEED, mode=mode)
-    if best is None:
+    points = outcomes.where(mode=mode)
+    best = replace(outcomes, points=tuple(points)).best(SPEED)
+    speed = best and best.summary(SPEED)
+    if not best or not speed:
         return None
-    found = find_best(outcomes.where(mode=mode), SPEED)
-    what = f"{_described(best)} with {number(best, SPEED):.4g} samples/s"
-    if found is None or found.is_clear:
+    found = find_best(points, SPEED)
+    what = f"{_described(best.at)} with {speed.value:.4g} samples/s"
+    if found is None:  # there is nothing to choose from, or not yet
+        what = f"as {MODES[mode]}: {what}"
+    elif found.is_clear:
         what = f"best as {MODES[mode]}: {what}"
     else:
         rival = f"{found.lead} that of {_described(found.rival.at)}"
-        what = f"cannot tell the best as {MODES[mode]}: {what}, {rival}"
-    over, low, high = (number(best, f"speedup{end}") for end in ("", "_low", "_high"))
-    if over is None or low is None or high is None:
+        what = f"{CANNOT_TELL} the best as {MODES[mode]}: {what}, {rival}"
+    over = best.ratio(base, SPEED) if base else None
+    if over is None:
         return what
-    what += f", {over:.3g} times the best 1 × {_cores(best)}"
-    if low == high:  # one pair of runs
-        return f"{what} in a single run"
-    verdict = "faster" if low > 1 else "slower" if high < 1 else "within the noise, cannot tell"
-    return f"{what} ({low:.3g}–{high:.3g}: {verdict})"
+    return f"{what}, {between(over)} times the best 1 × {_cores(best.at)}: {judged(over, 1, 'faster', 'slower')}"
 
 
 def _described(row: Mapping[str, Any]) -> str:
@@ -114,7 +113,7 @@ def _name(row: Mapping[str, Cell]) -> str:
     return f"{row['processes']} × {row['threads']}"
 
 
-def _cores(row: Mapping[str, Cell]) -> int:
+def _cores(row: Mapping[str, Any]) -> int:
     return int(row["processes"] or 0) * int(row["threads"] or 0)
 
 

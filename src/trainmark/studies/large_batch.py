@@ -23,6 +23,7 @@ from trainmark.studies.target import (
     target_quality,
     to_target,
 )
+from trainmark.studies.verdict import CANNOT_TELL, between, judged
 
 QUALITY, TOP5 = "quality_ensemble", "top5_ensemble"
 RULES = ("linear", "square-root", "lars", "lamb", "collapsed", "cyclic")
@@ -72,14 +73,36 @@ def layerwise_rate(rule: str, base: RunChoices) -> float:
 
 
 def passes_of(batch: int, base: RunChoices) -> tuple[int, int]:
-    """Returns samples per pass of a worker, at most the recipe's, and passes per step: their product is its share."""
-    workers = base.ensemble.workers or 1
+    """Returns samples per pass of a worker, at most the recipe's, and passes per step: their product is its share.
+
+    Raises if passes would be so small that batch normalisation, not the batch, makes the difference.
+    """
+    workers, most = base.ensemble.workers or 1, base.train.batch_size
     share, rest = divmod(batch, workers)
     if rest or not share:
         raise ConfigError(f"--batch {batch} cannot be divided among {workers} workers. Choose a multiple of {workers}.")
-    most = base.train.batch_size
-    passes = next(n for n in range(max(1, -(-share // most)), share + 1) if share % n == 0)
+    passes = _fewest_passes(share, most)
+    if _is_too_small(share, most):
+        below, above = (
+            next(each for each in range(share + step, 2 * share * (step > 0), step) if not _is_too_small(each, most))
+            for step in (-1, 1)
+        )
+        raise ConfigError(
+            f"--batch {batch} can be divided into equal passes of {share // passes} at most, less than half of the "
+            f"recipe's {most}: batch normalisation would see too few samples. Choose {below * workers} or "
+            f"{above * workers}, or allow larger passes with --set train.batch_size={share}."
+        )
     return share // passes, passes
+
+
+def _fewest_passes(share: int, most: int) -> int:
+    return next(n for n in range(max(1, -(-share // most)), share + 1) if share % n == 0)
+
+
+def _is_too_small(share: int, most: int) -> bool:
+    """Whether a share that needs several passes has none of at least half of the most samples."""
+    passes = _fewest_passes(share, most)
+    return passes > 1 and share // passes < most / 2
 
 
 def _points(request: Request) -> list[Point]:
@@ -129,10 +152,16 @@ def _analyse(outcomes: Outcomes) -> Table:
         to_target(EPOCHS),
         runs_at_target(),
         fewer_steps(outcomes),
+        Measure("samples_per_pass", "", "samples per pass", _per_pass),
     ]
     rules = dict.fromkeys(point.at["rule"] for point in outcomes.points)
     findings = [_fall(outcomes, str(rule)) for rule in rules]
     return build_table(outcomes, measures, findings, {"target": target_quality(outcomes)})
+
+
+def _per_pass(point: PointOutcomes) -> float | None:
+    found = point.point.settings.get("train.batch_size")
+    return None if found is None else float(found)
 
 
 def _fall(outcomes: Outcomes, rule: str) -> str | None:
@@ -145,10 +174,10 @@ def _fall(outcomes: Outcomes, rule: str) -> str | None:
     first, last = (median_quality(end, QUALITY) for end in ends)
     if not isinstance(change, Summary) or first is None or last is None:
         return None
-    amount = f"{abs(change.value):.3f}"
-    what = "is unchanged" if amount == "0.000" else f"{'falls' if change.value < 0 else 'rises'} by {amount}"
+    what = {CANNOT_TELL: f"{CANNOT_TELL} whether quality changes"}
+    told = judged(change, 0, "quality rises", "quality falls")
     batches = f"from batch {ends[0].at['batch']} to {ends[1].at['batch']}"
-    return f"{rule}: quality {what} {batches} ({first.value:.3f} to {last.value:.3f})"
+    return f"{rule}: {what.get(told, told)} {batches}: {between(change, '+.3f')}, {first.value:.3f} to {last.value:.3f}"
 
 
 def _figures(table: Table) -> list[Figure]:

@@ -16,6 +16,7 @@ from trainmark.studies.efficiency import base_of, efficiency, other_base
 from trainmark.studies.outcomes import Outcomes, Point, PointOutcomes, Summary
 from trainmark.studies.study import Axis, Request, Study
 from trainmark.studies.tables import build_table, curve, figure, heat_map, metric
+from trainmark.studies.verdict import between
 from trainmark.workloads.find import find_size
 
 SPEED = "throughput_samples_per_s"
@@ -89,14 +90,14 @@ def _findings(outcomes: Outcomes) -> list[str]:
     """The worst and the best efficiency on the most nodes that have one; that of a base, 1, does not count."""
     efficiencies = efficiency(outcomes, SPEED, "nodes").of
     found = [
-        (int(point.at["nodes"]), each.value, point)
+        (int(point.at["nodes"]), each, point)
         for point in outcomes.points
         if isinstance(each := efficiencies(point), Summary) and base_of(outcomes, point, SPEED, "nodes") is not point
     ]
     most = max((nodes for nodes, _, _ in found), default=None)
-    ranked = sorted(((value, point) for nodes, value, point in found if nodes == most), key=lambda pair: pair[0])
+    ranked = sorted(((each, point) for nodes, each, point in found if nodes == most), key=lambda pair: pair[0].value)
     ends = [ranked[0], ranked[-1]] if len(ranked) > 1 else ranked
-    told = [f"{value:.2f} ({_case(outcomes, point)})" for value, point in ends]
+    told = [f"{between(each, '.2f')} for {_case(outcomes, point)}" for each, point in ends]
     return [f"on {most} nodes the efficiency E is {' to '.join(told)}"] if most else []
 
 

@@ -1,6 +1,6 @@
 """`optimisations` (AI500 Fig. 8): speed and quality in each training and communication precision, over batch."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from trainmark.plan.make import default_precision
@@ -10,7 +10,7 @@ from trainmark.spec.config import Setting
 from trainmark.spec.engine_offer import find_engine
 from trainmark.spec.table import Cell, Table
 from trainmark.spec.units import counted
-from trainmark.studies.outcomes import Outcomes, Point, PointOutcomes
+from trainmark.studies.outcomes import Outcomes, Point, PointOutcomes, Summary
 from trainmark.studies.study import Axis, Request, Study
 from trainmark.studies.tables import (
     Measure,
@@ -20,10 +20,9 @@ from trainmark.studies.tables import (
     difference,
     figure,
     metric,
-    number,
     ratio,
 )
-from trainmark.studies.verdict import verdict
+from trainmark.studies.verdict import between, verdict
 
 SPEED, QUALITY = "throughput_samples_per_s", "quality_ensemble"
 PLAIN = "fp32"  # what all is compared with, in training and on the wire
@@ -91,7 +90,11 @@ def _analyse(outcomes: Outcomes) -> Table:
     table = build_table(outcomes, _measures(outcomes, bases))
     default = next((str(point.at["precision"]) for point in outcomes.points if point.point.is_default), None)
     facts = {"base": bases.precision, "base_communication": bases.wire, "default": default}
-    findings = [*_of_precisions(outcomes, table, facts), *_of_communication(table, facts), _fastest(outcomes)]
+    findings = [
+        *_of_precisions(outcomes, bases, facts["default"]),
+        *_of_communication(outcomes, bases),
+        _fastest(outcomes),
+    ]
     return table.model_copy(update={"findings": tuple(each for each in findings if each), "facts": facts})
 
 
@@ -124,23 +127,26 @@ def _measures(outcomes: Outcomes, bases: _Bases) -> list[Measure]:
     ]
 
 
-def _of_precisions(outcomes: Outcomes, table: Table, facts: dict[str, Cell]) -> Iterator[str]:
-    """`bf16-mixed, the default, is 1.9 × fp32; quality +0.002`."""
-    for precision in table.values("precision"):
-        rows = table.where(precision=precision, communication=facts["base_communication"])
-        if precision == facts["base"] or not (speed := _span(rows, "speedup")):
+def _of_precisions(outcomes: Outcomes, bases: _Bases, default: Cell) -> Iterator[str]:
+    """`bf16-mixed, the default, is 1.90 (1.85 to 1.93) × fp32; quality +0.002 (-0.001 to +0.004)`."""
+    for precision in dict.fromkeys(point.at["precision"] for point in outcomes.points):
+        points = outcomes.where(precision=precision, communication=bases.wire)
+        pairs = [(point, base) for point in points if (base := bases.of_all(point))]
+        speed = _span([point.ratio(base, SPEED) for point, base in pairs])
+        if precision == bases.precision or not speed:
             continue
-        name = f"{precision}, the default," if precision == facts["default"] else f"{precision}"
-        quality = _span(rows, "quality_difference", "+.3f")
-        what = f"{name} is {speed} × {facts['base']}{f'; quality {quality}' if quality else ''}"
+        name = f"{precision}, the default," if precision == default else f"{precision}"
+        quality = _span([point.difference(base, QUALITY) for point, base in pairs], "+.3f")
+        what = f"{name} is {speed} × {bases.precision}{f'; quality {quality}' if quality else ''}"
         yield f"{what} (emulated in software)" if _is_emulated(outcomes, precision) else what
 
 
-def _of_communication(table: Table, facts: dict[str, Cell]) -> Iterator[str]:
-    for wire in table.values("communication"):
-        speed = _span(table.where(communication=wire), "communication_speedup")
-        if wire != facts["base_communication"] and speed:
-            yield f"{wire} communication is {speed} × {facts['base_communication']} communication"
+def _of_communication(outcomes: Outcomes, bases: _Bases) -> Iterator[str]:
+    for wire in dict.fromkeys(point.at["communication"] for point in outcomes.points):
+        pairs = [(point, bases.of_communication(point)) for point in outcomes.where(communication=wire)]
+        speed = _span([point.ratio(base, SPEED) for point, base in pairs if base])
+        if wire != bases.wire and speed:
+            yield f"{wire} communication is {speed} × {bases.wire} communication"
 
 
 def _is_emulated(outcomes: Outcomes, precision: Cell) -> bool:
@@ -148,11 +154,10 @@ def _is_emulated(outcomes: Outcomes, precision: Cell) -> bool:
     return any("emulated in software" in str(result.engine.get("arithmetic", "")) for result in results)
 
 
-def _span(rows: Sequence[dict[str, Cell]], name: str, style: str = ".2f") -> str:
-    """`1.90`, or `1.31 to 1.92` if it differs between the rows; empty without values."""
-    found = [value for row in rows if (value := number(row, name)) is not None]
-    ends = dict.fromkeys(format(value, style) for value in (min(found), max(found))) if found else ()
-    return " to ".join(ends)
+def _span(summaries: Iterable[Summary | None], style: str = ".2f") -> str:
+    """`1.90 (1.85 to 1.93)`; of several points the smallest and the largest, each with its interval; else empty."""
+    found = sorted((each for each in summaries if each), key=lambda each: each.value)
+    return " to ".join(dict.fromkeys(between(each, style) for each in (*found[:1], *found[-1:])))
 
 
 def _named(row: Mapping[str, Cell]) -> str:

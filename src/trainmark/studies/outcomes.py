@@ -10,6 +10,7 @@ from pydantic import Field
 
 from trainmark.collect.build import read_run
 from trainmark.collect.measured import Measured
+from trainmark.collect.speed_warnings import MAX_OTHERS, share_of_others
 from trainmark.collect.statistics import median_interval
 from trainmark.spec.config import Section, Setting
 from trainmark.spec.errors import TrainmarkError, without_advice
@@ -20,10 +21,12 @@ from trainmark.spec.site import Site
 from trainmark.spec.units import counted
 
 FEWEST_FOR_INTERVAL = 6  # repeats; with fewer, the interval is min–max
+FEWEST_FOR_VERDICT = 5  # undisturbed rounds: all five are on one side of 1 by chance in 1 of 16 cases, three in 1 of 4
 OUT_OF_MEMORY, DIVERGED = "out of memory", "diverged"
 # What failed runs find out, and what their reasons then say: answers, not accidents, so such runs are not repeated.
 ANSWERS = {OUT_OF_MEMORY: OUT_OF_MEMORY, DIVERGED: LOSS_BECAME.lower()}
 NO_RUNS = "no runs: computed from the settings"
+SINGLE_RUNS = "single runs, without intervals"
 INTERVAL = "intervals: 95 % of the median from six runs on, else the smallest and the largest"
 
 
@@ -53,6 +56,11 @@ class Summary(NamedTuple):
     high: float
     n: int = 1
     spread: float = 0.0
+    busy: int = 0  # of ratios and differences: rounds of which a run shared its cores with other processes
+
+    def is_told(self, level: float) -> bool:
+        """Whether it differs from a level by more than the noise: by its interval, in five undisturbed rounds."""
+        return self.n - self.busy >= FEWEST_FOR_VERDICT and not self.low <= level <= self.high
 
     def scaled(self, factor: float) -> "Summary":
         """Returns the summary times a positive factor."""
@@ -101,6 +109,16 @@ class Outcome:
         found = self.result.metrics.get(metric) if self.result else None
         return (found.detail if found else None) or {}
 
+    @property
+    def others(self) -> float:
+        """The largest share of a member's core time that other processes took; 0 if it is not known."""
+        return max(share_of_others(self.result.metrics).values(), default=0.0) if self.result else 0.0
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether the run shared its cores with other processes, so that its Result warns of it."""
+        return self.others > MAX_OTHERS
+
     def measured(self) -> Measured | str:
         """Reads events, series and predictions of a complete run from its folder; returns why if it cannot."""
         if self.result is None or self.folder is None:
@@ -144,21 +162,31 @@ class PointOutcomes:
 
     def ratio(self, base: "PointOutcomes", quantity: Quantity) -> Summary | None:
         """Returns the quantity over that of another point, each within one round."""
-        return summarise(value / other for value, other in self._pairs(base, quantity) if other)
+        return self._over_rounds(base, quantity, lambda value, other: value / other if other else None)
 
     def difference(self, base: "PointOutcomes", quantity: Quantity) -> Summary | None:
         """Returns the quantity minus that of another point, each within one round."""
-        return summarise(value - other for value, other in self._pairs(base, quantity))
+        return self._over_rounds(base, quantity, lambda value, other: value - other)
 
-    def _pairs(self, base: "PointOutcomes", quantity: Quantity) -> list[tuple[float, float]]:
-        """Returns the quantity here and at the base in each round that has both."""
+    def _over_rounds(
+        self, base: "PointOutcomes", quantity: Quantity, compare: Callable[[float, float], float | None]
+    ) -> Summary | None:
+        """Compares the quantity here and at the base in each round that has both."""
 
         def of(run: Outcome) -> float | None:
             return run.value(quantity) if isinstance(quantity, str) else quantity(run)
 
-        of_base = {run.round: of(run) for run in base.runs}
-        pairs = [(of(run), of_base.get(run.round)) for run in self.runs]
-        return [(value, other) for value, other in pairs if value is not None and other is not None]
+        of_base = {run.round: run for run in base.runs}
+        found, busy = list[float](), 0
+        for run in self.runs:
+            other = of_base.get(run.round)
+            values = of(run), of(other) if other else None
+            compared = None if values[0] is None or values[1] is None else compare(values[0], values[1])
+            if compared is not None and other is not None:
+                found.append(compared)
+                busy += run.is_busy or other.is_busy
+        summary = summarise(found)
+        return summary._replace(busy=busy) if summary else None
 
     def ratio_of(self, metric: str, other: str) -> Summary | None:
         """Returns one metric over another of the same run."""
@@ -238,9 +266,23 @@ class Outcomes:
 
     @property
     def caption(self) -> str:
-        """Machine, number of runs per point, and what the intervals are."""
+        """Machine, number of runs per point, what the intervals are, and how many runs were disturbed."""
+        return self.caption_with(INTERVAL)
+
+    def caption_with(self, intervals: str) -> str:
+        """The caption of a table whose intervals are others; single runs have none but such."""
         if not self.points:
             return NO_RUNS
         counts = sorted({len(point.results()) for point in self.points if point.results()})
         n = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]}–{counts[-1]}" if counts else "0"
-        return f"{self.machine}; n = {n} per point; {INTERVAL}"
+        intervals = SINGLE_RUNS if counts == [1] and intervals == INTERVAL else intervals
+        busy = busy_runs([run for point in self.points for run in point.runs])
+        return "; ".join([self.machine, f"n = {n} per point", intervals, *([busy] if busy else [])])
+
+
+def busy_runs(runs: Iterable[Outcome]) -> str | None:
+    """`2 of 2 runs on busy cores (others took up to 69 %)`; None if none was."""
+    ended = [run for run in runs if run.result is not None]
+    busy = [run.others for run in ended if run.is_busy]
+    what = f"{len(busy)} of {counted(len(ended), 'run')} on busy cores"
+    return f"{what} (others took up to {100 * max(busy):.0f} %)" if busy else None

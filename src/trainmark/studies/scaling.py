@@ -12,6 +12,7 @@ from trainmark.studies.efficiency import efficiency, other_base
 from trainmark.studies.outcomes import Outcomes, Point, PointOutcomes, Summary
 from trainmark.studies.study import Axis, Request, Study, Values
 from trainmark.studies.tables import Measure, build_table, curves, figure, metric
+from trainmark.studies.verdict import between
 
 
 def most_members(request: Request, workers: int = 1) -> int:
@@ -102,7 +103,7 @@ def _reached(outcomes: Outcomes, workers: Setting) -> str | None:
         return None
     base = other_base(outcomes, largest, "flops", "members")
     start = f" from {counted(base, 'member')}" if base else ""
-    return f"{_named(outcomes, largest)} reach {found.value:.3f} of ideal scaling in FLOPS{start}"
+    return f"{_named(outcomes, largest)} reach {between(found, '.3f')} of ideal scaling in FLOPS{start}"
 
 
 def _named(outcomes: Outcomes, point: PointOutcomes) -> str:
@@ -120,7 +121,7 @@ def _quality(outcomes: Outcomes, point: PointOutcomes) -> str | None:
     target = vflops.detail["target_quality"]
     quality = implied_quality(found.value, target, vflops.exponent)
     return (
-        f"{_named(outcomes, point)}: penalty coefficient {found.value:.2f} (n = {vflops.exponent:g}), "
+        f"{_named(outcomes, point)}: penalty coefficient {found.value:.3g} (exponent {vflops.exponent:g}), "
         f"which by Eq. 8 is a quality of {quality:.3f}; target {target:g}"
     )
 
@@ -130,7 +131,7 @@ def _scale(point: PointOutcomes) -> float:
 
 
 def _figures(table: Table) -> list[Figure]:
-    plots = [_plot(table, name, title) for name, title in (("flops", "FLOPS"), ("vflops", "VFLOPS (Eq. 8)"))]
+    plots = [_plot(table, name, title) for name, title in (("flops", "FLOPS"), ("vflops", "VFLOPS (Eq. 7)"))]
     text = (
         "FLOPS (Eq. 6) and VFLOPS against system scale. Dashed: the smallest ensemble of each P, times the number of "
         "members over its own"

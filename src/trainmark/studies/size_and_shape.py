@@ -25,6 +25,7 @@ from trainmark.studies.size_and_shape_figures import (
 )
 from trainmark.studies.study import Axis, Overrides, Request, Study
 from trainmark.studies.tables import Measure, build_table, metric, number, ratio
+from trainmark.studies.verdict import between
 
 SPEED = "throughput_samples_per_s"
 FASTER = "pixels_over_random"  # informative pixels per second
@@ -186,7 +187,7 @@ def _analyse(outcomes: Outcomes) -> Table:
         if (found := steps_of(point, is_informative=is_informative))
     ]
     table = build_table(outcomes, _measures(outcomes), facts={"steps": steps})
-    findings = (*_table_1(table), *_table_2(table), *_best(table), *_no_counters(outcomes))
+    findings = (*_table_1(table), *_table_2(table), *_best(outcomes, table), *_no_counters(outcomes))
     return table.model_copy(update={"findings": findings})
 
 
@@ -211,8 +212,8 @@ def _spread(row: Mapping[str, Cell], name: str, unit: float = 1.0) -> str:
     return "/".join(f"{(number(row, f'{name}{end}') or 0) / unit:.3g}" for end in ("_low", "", "_high"))
 
 
-def _best(table: Table) -> Iterator[str]:
-    """`mr, 2 cores: nearest trains 3.1 × (3–3.2) the informative pixels of random per second; …`."""
+def _best(outcomes: Outcomes, table: Table) -> Iterator[str]:
+    """`mr, 2 cores: nearest trains 3.1 (3 to 3.2) × the informative pixels of random per second; …`."""
     for name in table.values("input"):
         for cores in table.values("cores"):
             rows = [row for row in table.where(input=name, cores=cores) if number(row, FASTER) is not None]
@@ -220,16 +221,18 @@ def _best(table: Table) -> Iterator[str]:
             others = [row for row in rows if row is not base]
             if base is not None and others:
                 best = max(others, key=lambda row: number(row, FASTER) or 0.0)
-                yield f"{name}, {cores} cores: {_compared(best, base)}"
+                faster = next(each for each in _measures(outcomes) if each.name == FASTER)
+                found = faster.of(
+                    outcomes.where(input=str(name), cores=int(cores or 0), batching=str(best["batching"]))[0]
+                )
+                if isinstance(found, Summary):
+                    yield f"{name}, {cores} cores: {_compared(best, base, found)}"
 
 
-def _compared(best: Mapping[str, Cell], base: Mapping[str, Cell]) -> str:
-    low, value, high = (number(best, f"{FASTER}{end}") or 0.0 for end in ("_low", "", "_high"))
+def _compared(best: Mapping[str, Cell], base: Mapping[str, Cell], found: Summary) -> str:
     padded, before = (number(row, RATIO) or 0.0 for row in (best, base))
-    text = (
-        f"{best['batching']} trains {value:.3g} × ({low:.3g}–{high:.3g}) the informative pixels of {RANDOM} per second"
-    )
-    if low <= 1 <= high:
+    text = f"{best['batching']} trains {between(found)} × the informative pixels of {RANDOM} per second"
+    if not found.is_told(1):
         text = f"cannot tell whether a strategy is faster than {RANDOM}: {text}"
     return f"{text}; {padded:.3g} pixels are computed for each informative one, with {RANDOM} {before:.3g}"
 

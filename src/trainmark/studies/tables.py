@@ -11,7 +11,7 @@ from trainmark.spec.metrics import metric_rows
 from trainmark.spec.result import Result
 from trainmark.spec.table import Cell, Column, Table
 from trainmark.spec.units import counted
-from trainmark.studies.outcomes import ANSWERS, Outcomes, PointOutcomes, Summary
+from trainmark.studies.outcomes import ANSWERS, Outcomes, PointOutcomes, Summary, busy_runs
 
 SPEED = "throughput_samples_per_s"
 POP = ("load_balance", "communication_efficiency", "parallel_efficiency")
@@ -107,6 +107,8 @@ def _row(outcomes: Outcomes, point: PointOutcomes, measures: Sequence[Measure]) 
             rounds.append((measure, summary.n))
         found[measure.name] = summary
         value, low, high = (summary.value, summary.low, summary.high) if summary else (None, None, None)
+        if summary and summary.n == 1 and low == high:  # a single run has no interval
+            low = high = None
         row |= {measure.name: value, f"{measure.name}_low": low, f"{measure.name}_high": high}
     first = next(iter(found.values()), None)
     spread = first.spread if first and first.n > 1 else None
@@ -128,6 +130,8 @@ def _notes(outcomes: Outcomes, point: PointOutcomes, measures: Sequence[Measure]
     if (missing := outcomes.repeats - len(point.runs) + sum(run.result is None for run in open_runs)) > 0:
         why = next((run.reason for run in open_runs if run.reason), "not run yet")
         notes.append(f"{missing} of {outcomes.repeats} runs missing: {why}")
+    if busy := busy_runs(point.runs):
+        notes.append(busy)
     results = point.results()
     for said, doubt in DOUBTS.items():
         if doubtful := sum(map(doubt, results)):

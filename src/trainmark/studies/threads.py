@@ -44,7 +44,22 @@ def _threads(request: Request) -> list[int]:
 def _analyse(outcomes: Outcomes) -> Table:
     measures = [metric(SPEED), metric("step_time_s"), efficiency(outcomes, SPEED, "threads", "efficiency e")]
     of_threads = dict.fromkeys(point.at["threads"] for point in outcomes.points)
-    return build_table(outcomes, measures, [_best_batch(outcomes, threads) for threads in of_threads])
+    of_batches = dict.fromkeys((point.at["batch"], point.at["interop"]) for point in outcomes.points)
+    findings = [_best_threads(outcomes, *each) for each in of_batches]
+    return build_table(outcomes, measures, [*findings, *(_best_batch(outcomes, threads) for threads in of_threads)])
+
+
+def _best_threads(outcomes: Outcomes, batch: Setting, interop: Setting) -> str | None:
+    """The best number of threads at a batch and, of several, a number of inter-op threads."""
+    several = len({point.at["interop"] for point in outcomes.points}) > 1
+    with_interop = f" with {counted(int(interop), 'inter-op thread')}" if several else ""
+
+    def name(point: PointOutcomes) -> str:
+        speed = point.summary(SPEED)
+        return counted(int(point.at["threads"]), "thread") + (f" ({speed.value:.4g} samples/s)" if speed else "")
+
+    what = f"best number of threads at batch {batch}{with_interop}"
+    return verdict(outcomes.where(batch=batch, interop=interop), SPEED, name, what, f"the {what}")
 
 
 def _best_batch(outcomes: Outcomes, threads: Setting) -> str | None:

@@ -7,7 +7,7 @@ from trainmark.spec.config import Setting
 from trainmark.spec.table import Table
 from trainmark.studies.axes import divisors
 from trainmark.studies.outcomes import Outcome, Outcomes, Point, PointOutcomes, Summary, summarise
-from trainmark.studies.scaling import most_members, slot_cores
+from trainmark.studies.scaling import most_members, refuse_queueing, slot_cores
 from trainmark.studies.study import Axis, Request, Study
 from trainmark.studies.tables import Measure, build_table, curves, figure, metric
 from trainmark.studies.verdict import between, verdict
@@ -23,6 +23,7 @@ def _members(request: Request) -> Sequence[Setting]:
 def _points(request: Request) -> list[Point]:
     """Returns all M × P = system scale; an M that the user asks for is kept, though Eq. 5 may refuse it."""
     scales, members = (axis.values(request) for axis in TRADE_OFF.axes)
+    refuse_queueing(request, f"--system-scale {max(map(int, scales))}", max(map(int, scales)))
     is_asked = "members" in request.given
     return [
         _point(int(scale), int(m), slot_cores(request, int(scale)))
@@ -58,7 +59,7 @@ def _analyse(outcomes: Outcomes) -> Table:
             lambda point: summarise(map(speed_of_one_member, point.runs)),
             source=SPEED,
         ),
-        Measure("workers", "", "workers per member", lambda at: int(at.at["system_scale"]) / int(at.at["members"])),
+        Measure("workers", "", "workers per member", _workers),
         metric(SPEED),
         metric("quality_ensemble"),
         Measure("gain_points", "", "gain over the fewest members (points)", gain, source="quality_ensemble"),
@@ -73,6 +74,11 @@ def _analyse(outcomes: Outcomes) -> Table:
     return build_table(outcomes, measures, findings, facts)
 
 
+def _workers(point: PointOutcomes) -> float | None:
+    workers, rest = divmod(int(point.at["system_scale"]), int(point.at["members"]))
+    return None if rest else float(workers)
+
+
 def _ends(outcomes: Outcomes, scale: Setting) -> list[PointOutcomes]:
     """Returns the points of this scale with the fewest and the most members; those without Result do not count."""
     found = [point for point in outcomes.where(system_scale=scale) if point.results()]
@@ -80,17 +86,18 @@ def _ends(outcomes: Outcomes, scale: Setting) -> list[PointOutcomes]:
     return [found[0], found[-1]] if len(found) > 1 else found
 
 
-def _findings(outcomes: Outcomes, scale: Setting) -> list[str | None]:
+def _findings(outcomes: Outcomes, scale: Setting) -> list[str]:
     ends = _ends(outcomes, scale)
     if len(ends) < 2:
         return []
     fewest, most = ends
     points = most.difference(fewest, "quality_ensemble")
-    return [
+    said = [
         verdict(outcomes.where(system_scale=scale), "vflops", _name, "best for VFLOPS"),
-        points and f"quality of {_name(most)} against {_name(fewest)}: {_signed(points.scaled(100))} points",
+        points and f"quality of {_name(most)} against {_name(fewest)}: {between(points.scaled(100), '+.2f')} points",
         _speed_of_fewest(fewest, most),
     ]
+    return [f"system scale {scale}: {sentence}" for sentence in said if sentence]
 
 
 def _speed_of_fewest(fewest: PointOutcomes, most: PointOutcomes) -> str | None:
@@ -101,10 +108,6 @@ def _speed_of_fewest(fewest: PointOutcomes, most: PointOutcomes) -> str | None:
 def _name(point: PointOutcomes) -> str:
     scale, members = int(point.at["system_scale"]), int(point.at["members"])
     return f"M = {members} × P = {scale // members}"
-
-
-def _signed(found: Summary) -> str:
-    return f"{found.value:+.2f}" + (f" ({found.low:+.2f} to {found.high:+.2f})" if found.n > 1 else "")
 
 
 def _figures(table: Table) -> list[Figure]:

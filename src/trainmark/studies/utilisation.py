@@ -101,7 +101,10 @@ def _findings(outcomes: Outcomes) -> list[str]:
         for name, label in (("cpu_utilisation", "CPU"), ("gpu_utilisation", "GPU")):
             if (mean := point.summary(name)) is not None:
                 members = counted(int(point.at["members"]), "member")
-                sentences.append(f"{label} utilisation with {members}: {show_value(mean.value, 'share')} on average")
+                runs = " (single run)" if mean.n == 1 else f" (median of n = {mean.n})"
+                sentences.append(
+                    f"{label} utilisation with {members}: {show_value(mean.value, 'share')} on average{runs}"
+                )
     return sentences
 
 

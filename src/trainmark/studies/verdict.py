@@ -1,9 +1,12 @@
-"""Which point is best, and whether that can be told: the best against the others, within rounds."""
+"""What can be told of points: which is best, and whether one is better than another, within rounds."""
 
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from trainmark.studies.outcomes import PointOutcomes, Summary
+from trainmark.spec.units import counted
+from trainmark.studies.outcomes import FEWEST_FOR_VERDICT, PointOutcomes, Summary
+
+CANNOT_TELL = "cannot tell"
 
 
 class Best(NamedTuple):
@@ -17,7 +20,7 @@ class Best(NamedTuple):
     @property
     def is_clear(self) -> bool:
         """Whether it is better than every other by more than the noise."""
-        return self.more is not None and self.more.low > 0
+        return self.more is not None and self.more.is_told(0) and self.more.value > 0
 
     @property
     def lead(self) -> str:
@@ -40,7 +43,7 @@ def find_best(points: Iterable[PointOutcomes], metric: str) -> Best | None:
 def verdict(
     points: Iterable[PointOutcomes], metric: str, name: Callable[[PointOutcomes], str], what: str, question: str = ""
 ) -> str | None:
-    """`fastest: a, 1.2 (1.1 to 1.3) times that of b`; inside the noise, that it cannot be told.
+    """`fastest: a, 1.2 (1.1 to 1.3) times that of b`; inside the noise or of too few rounds, that it cannot be told.
 
     None if there is nothing to choose from.
     """
@@ -49,11 +52,21 @@ def verdict(
         return None
     if not best.is_clear:
         asked = question or f"which is {what}"
-        return f"cannot tell {asked}: {name(best.point)} has {best.lead} that of {name(best.rival)}"
-    found = f"{what}: {name(best.point)}, {best.lead} that of {name(best.rival)}"
-    return f"{found} in a single run" if best.more and best.more.n == 1 else found
+        return f"{CANNOT_TELL} {asked}: {name(best.point)} has {best.lead} that of {name(best.rival)}"
+    return f"{what}: {name(best.point)}, {best.lead} that of {name(best.rival)}"
 
 
-def between(found: Summary) -> str:
-    """`1.12 (1.08 to 1.15)`; one run has no interval."""
-    return f"{found.value:.3g}" + (f" ({found.low:.3g} to {found.high:.3g})" if found.n > 1 else "")
+def judged(found: Summary, level: float, above: str, below: str) -> str:
+    """`faster`, `slower` or `cannot tell`: on which side of the level the rounds are, by more than the noise."""
+    if not found.is_told(level):
+        return CANNOT_TELL
+    return above if found.value > level else below
+
+
+def between(found: Summary, style: str = ".3g") -> str:
+    """`1.12 (1.08 to 1.15)`; what forbids a verdict stands beside: `1.12 (single run)`, `1.12 (1.1 to 1.2, n = 2)`."""
+    notes = [f"{found.low:{style}} to {found.high:{style}}"] if found.n > 1 else ["single run"]
+    notes += [f"n = {found.n}"] if 1 < found.n < FEWEST_FOR_VERDICT else []
+    if found.busy:
+        notes.append(f"{found.busy} of {counted(found.n, 'round')} on busy cores" if found.n > 1 else "busy cores")
+    return f"{found.value:{style}} ({', '.join(notes)})"

@@ -6,10 +6,11 @@ from trainmark.spec.table import Cell, Table
 from trainmark.spec.units import counted
 from trainmark.studies.axes import powers_of_two
 from trainmark.studies.efficiency import efficiency
-from trainmark.studies.outcomes import Outcomes, Point
+from trainmark.studies.outcomes import Outcomes, Point, Summary
 from trainmark.studies.scaling import slot_cores
 from trainmark.studies.study import Axis, Request, Study
-from trainmark.studies.tables import build_table, curves, figure, metric, number
+from trainmark.studies.tables import build_table, curves, figure, metric
+from trainmark.studies.verdict import between
 
 SPEED = "throughput_samples_per_s"
 MODELS_OF_DOCUMENT = ("resnet34", "resnext50-32x4d", "wide-resnet101-2")
@@ -50,20 +51,20 @@ def _point(request: Request, model: str, ranks: int, most: int) -> Point:
 def _analyse(outcomes: Outcomes) -> Table:
     measures = [metric(SPEED), efficiency(outcomes, SPEED, "ranks"), metric("step_time_s")]
     table = build_table(outcomes, measures)
-    findings = [_finding(table, model) for model in table.values("model")]
+    findings = [_finding(outcomes, str(model)) for model in table.values("model")]
     return table.model_copy(update={"findings": tuple(finding for finding in findings if finding)})
 
 
-def _finding(table: Table, model: Cell) -> str | None:
+def _finding(outcomes: Outcomes, model: str) -> str | None:
     """What the most ranks of a model reach."""
-    rows = [row for row in table.where(model=model) if number(row, "efficiency") is not None]
-    if len(rows) < 2:
+    measured = [(point, speed) for point in outcomes.where(model=model) if (speed := point.summary(SPEED))]
+    if len(measured) < 2:
         return None
-    first, last = rows[0], rows[-1]
-    return (
-        f"{model}: {last['ranks']} ranks train {number(last, SPEED):.4g} samples/s, "
-        f"{number(last, 'efficiency'):.3f} of ideal scaling from {counted(int(first['ranks'] or 0), 'rank')}"
-    )
+    (first, _), *_, (last, speed) = measured
+    reached = efficiency(outcomes, SPEED, "ranks").of(last)
+    share = between(reached, ".3f") if isinstance(reached, Summary) else "unknown"
+    start = counted(int(first.at["ranks"]), "rank")
+    return f"{model}: {last.at['ranks']} ranks train {speed.value:.4g} samples/s, {share} of ideal scaling from {start}"
 
 
 def _figures(table: Table) -> list[Figure]:
