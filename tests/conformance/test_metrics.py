@@ -11,6 +11,7 @@ from tests.unit.written_events import (
     with_facts,
     with_inference,
     with_staging,
+    with_step_memory,
     with_usage,
     written_member,
     written_pair,
@@ -38,6 +39,7 @@ GOOD_RUNS = (
     written_run(with_inference(written_member(0), {10: [0.1] * 20, 1: [0.01] * 100}), measure={"inference": True}),
     written_run(with_staging(written_member(0), STAGED), launch={"stage": "local"}),
     written_run(written_member(0, predictions=SEVEN_CLASSES)),
+    written_run(with_step_memory(written_member(0), [100] * 40)),
     written_run(with_counters(with_facts(written_member(0), {"model_ready": {"input_shape": [3, 32, 32]}}))),
 )
 

@@ -12,7 +12,7 @@ SETTINGS = (
     *("dataset=synthetic", "model=resnet18", "data.height=1400", "data.width=1000", "data.num_train=3"),
     *("train.batch_size=1", "train.steps=3", "train.optimizer=adam", "train.precision=fp32", "ensemble.members=1"),
     *("train.torch.memory_format=channels-last", "ensemble.bootstrap=none", "measure.ceiling=false"),
-    *("launch.allocator=glibc-mmap", "launch.threads=1", "launch.memory_gib=1.2"),
+    *("launch.allocator=glibc-mmap", "launch.threads=1"),
 )
 RECOMPUTE, OFFLOAD = "train.torch.recompute=true", "train.torch.offload=disk"
 SPLIT = "train.parallel=model"
@@ -27,7 +27,7 @@ def document(command: Command, *settings: str, code: int = 0, dry: bool = False)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("setting", ["launch.memory_gib=8", RECOMPUTE, OFFLOAD])
+@pytest.mark.parametrize("setting", ["train.torch.recompute=false", RECOMPUTE, OFFLOAD])
 def test_the_expected_memory_is_within_15_percent_of_the_peak(setting: str, trainmark: Command) -> None:
     _, expected, _ = document(trainmark, setting, dry=True)["estimate"]["worker_bytes"]
     result = document(trainmark, setting, "measure.step_memory=true")
@@ -41,11 +41,13 @@ def test_the_expected_memory_is_within_15_percent_of_the_peak(setting: str, trai
 
 @pytest.mark.slow
 def test_what_exceeds_the_limit_of_a_worker_trains_recomputed_offloaded_or_split(trainmark: Command) -> None:
-    limit = 1.2 * 2**30
-    planned = document(trainmark, dry=True)["estimate"]
-    failed = document(trainmark, code=1)["members"][0]
-    assert planned["limit_bytes"] == limit
-    assert "out of memory" in json.dumps(failed) and "1.2 GiB" in json.dumps(failed)
+    # 1.65 GiB are expected of 2.8 megapixels, recomputed 1.1 GiB.
+    limited = ("data.height=2000", "data.width=1400", "data.num_train=1", "train.steps=1", "launch.memory_gib=1.5")
+    limit = 1.5 * 2**30
+    planned = document(trainmark, *limited, dry=True)["estimate"]
+    assert planned["limit_bytes"] == limit < planned["worker_bytes"][1]
+    failed = json.dumps(document(trainmark, *limited, code=1)["members"][0])
+    assert "out of memory" in failed and "the worker may take 1.5 GiB" in failed
     for settings in ((RECOMPUTE,), (OFFLOAD,), (SPLIT, "ensemble.workers=2")):
-        result = document(trainmark, *settings)
+        result = document(trainmark, *limited, *settings)
         assert result["metrics"]["peak_memory_bytes"]["value"] < limit, settings

@@ -9,6 +9,7 @@ from tests.run_events import as_event
 from tests.unit.written_events import (
     with_facts,
     with_staging,
+    with_step_memory,
     with_usage,
     written_member,
     written_pair,
@@ -201,6 +202,20 @@ def test_shares_of_waiting_and_harness() -> None:
 
 def test_peak_memory_is_the_largest_of_any_worker() -> None:
     assert value("peak_memory_bytes", SIDE_BY_SIDE) == 1001
+
+
+def test_memory_of_a_step_is_that_of_the_worker_that_needs_most() -> None:
+    pair = with_step_memory(written_pair(0, {}, {}), [3000, 1000, 2000], [1500, 1600, 1700])
+    found = compute_metric("step_memory_bytes", written_run(pair))
+    # 3000, 1600 and 2000.
+    assert (found.value, found.n) == (2200, 3)
+    assert found.detail is not None and [found.detail[key] for key in ("min", "max")] == [1600, 3000]
+    # Resetting the peak for each step makes the kernel forget the largest.
+    assert compute_metric("peak_memory_bytes", written_run(pair)).value == 3001
+    refused = with_step_memory(written_member(0), reason="the kernel does not")
+    assert compute_metric("step_memory_bytes", written_run(refused)).reason == "the kernel does not"
+    unset = compute_metric("step_memory_bytes", written_run(written_member(0)))
+    assert unset.reason == "measure.step_memory is false"
 
 
 def test_a_speed_above_the_ceiling_is_reported_as_a_bug() -> None:

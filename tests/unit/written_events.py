@@ -8,7 +8,7 @@ import numpy as np
 from tests.planned import planned_config
 from tests.run_events import as_event, changed
 from trainmark.collect.measured import Measured, Member, NodeUsage
-from trainmark.spec.events import EpochStop
+from trainmark.spec.events import EpochStop, Steps
 from trainmark.spec.machine_events import Usage, UsageStart
 from trainmark.spec.plan import Job, Plan, Rank
 from trainmark.spec.status import MemberState
@@ -113,6 +113,17 @@ def with_counters(member: Member, **counters: Any) -> Member:
     """The member, with the hardware counters of its one rank."""
     facts = counters or {"instructions": 6_000_000, "cycles": 4_000_000, "cache_misses": 12_000}
     return replace(member, events=((*member.events[0], as_event(kind="counters", **facts)),))
+
+
+def with_step_memory(member: Member, *peaks: list[int], reason: str | None = None) -> Member:
+    """The member, with the peak memory of each step of each of its ranks."""
+    largest = {"largest_bytes": max(map(max, peaks)) + 1} if peaks else {}
+    told = as_event(kind="step_memory", where="host", reason=reason, **largest)
+    of_ranks = (
+        [changed(event, memory_bytes=found) if isinstance(event, Steps) else event for event in events]
+        for events, found in zip(member.events, peaks or [[]] * len(member.events), strict=True)
+    )
+    return replace(member, events=tuple((*events, told) for events in of_ranks))
 
 
 def written_sample(wall_s: float, busy: float = 0.5, over_s: float = 1.0, **fields: Any) -> Usage:

@@ -26,7 +26,7 @@ GLIBC_MMAP = {
     "MALLOC_MMAP_THRESHOLD_": "1048576",
     "MALLOC_MMAP_MAX_": "1000000",
     "MALLOC_TRIM_THRESHOLD_": "-1",
-    "MALLOC_TOP_PAD_": "67108864",
+    "MALLOC_TOP_PAD_": "16777216",  # of each thread's heap
     "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
 }
 

@@ -105,13 +105,15 @@ def boundaries(model: nn.Sequential, parts: Parts) -> list[Boundary]:
     """
     was_training = model.training
     model.eval()
-    crossing = [torch.zeros(1, *parts.sample_shape, device=parts.workers.device)]
+    nhwc = parts.settings.torch.memory_format == "channels-last"
+    x = torch.zeros(1, *parts.sample_shape, device=parts.workers.device)
+    crossing = [Boundary(tuple(x.shape[1:]), x.dtype, nhwc and x.dim() == 4)]
     with parts.arithmetic.forward():
         for layer in model:
-            crossing.append(layer(crossing[-1]))
+            x = layer(x)
+            crossing.append(Boundary(tuple(x.shape[1:]), x.dtype, nhwc and x.dim() == 4))
     model.train(was_training)
-    nhwc = parts.settings.torch.memory_format == "channels-last"
-    return [Boundary(tuple(x.shape[1:]), x.dtype, nhwc and x.dim() == 4) for x in crossing]
+    return crossing
 
 
 class StageLayers(nn.Module):
