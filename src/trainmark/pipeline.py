@@ -8,7 +8,7 @@ from trainmark.collect.build import build_result
 from trainmark.collect.progress import ProgressReader, mark_queued, read_progress
 from trainmark.data.folders import Progress, generate_missing, planned_images
 from trainmark.launch.follow import RunJobs, cancel_jobs, follow_runs, raise_first
-from trainmark.launch.launcher import Launcher, ask_queue, preview_scripts
+from trainmark.launch.launcher import Launcher, ask_queue, load_launcher, preview_scripts
 from trainmark.machine.claims import stop_claim_holder
 from trainmark.machine.storage import write_from_reserve
 from trainmark.plan.data_check import check_data, check_features
@@ -19,7 +19,6 @@ from trainmark.spec.errors import TrainmarkError
 from trainmark.spec.files import write_text
 from trainmark.spec.job_record import job_records
 from trainmark.spec.plan import Plan
-from trainmark.spec.registries import LAUNCHERS
 from trainmark.spec.result import Result
 from trainmark.spec.run_folder import Places, RunFolder
 from trainmark.spec.site import Site
@@ -48,7 +47,7 @@ def plan_run(choices: RunChoices, site: Site, places: Places, *, dry_run: bool) 
     """Resolves, plans and checks the choices, including existing data; raises if they cannot be run."""
     check_runs_dir(places.runs)
     config, plan = make_plan(choices, site)
-    launcher: Launcher = LAUNCHERS.load(config.launch.launcher)()
+    launcher = load_launcher(config.launch.launcher)
     launcher.check(config, plan, site)
     if not dry_run:  # a dry run also works off the cluster
         launcher.reach()
@@ -75,7 +74,7 @@ def reopen(folder: RunFolder, making: Progress, data_dir: Path | None = None) ->
     """Checks that a stored run can be resumed unchanged and generates missing data; returns its folder."""
     config, plan, site = read_stored(folder)
     refuse_edits(folder)
-    launcher: Launcher = LAUNCHERS.load(config.launch.launcher)()
+    launcher = load_launcher(config.launch.launcher)
     launcher.check(config, plan, site)
     change_data_dir(folder, data_dir)
     if any(record.is_missing() for record in job_records(folder, config, plan, site)):
@@ -99,7 +98,7 @@ def follow(folders: Sequence[RunFolder], watch: Watch) -> Iterator[Result]:
             errors.append(error)
         else:
             name = stored[0].launch.launcher
-            runs.append(_run_jobs(launchers.setdefault(name, LAUNCHERS.load(name)()), watch, folder, *stored))
+            runs.append(_run_jobs(launchers.setdefault(name, load_launcher(name)), watch, folder, *stored))
     yield from follow_runs(runs, collect)
     raise_first([*errors, *(run.error for run in runs if run.error is not None)])
 
@@ -137,6 +136,6 @@ def status(folder: RunFolder) -> tuple[list[MemberProgress], str | None]:
 def cancel(folder: RunFolder) -> bool:
     """Stops the launcher of a run and its jobs; returns whether anything was running."""
     config, plan, site = read_stored(folder)
-    launcher: Launcher = LAUNCHERS.load(config.launch.launcher)()
+    launcher = load_launcher(config.launch.launcher)
     was_followed = stop_claim_holder(folder)
     return cancel_jobs(launcher, folder, job_records(folder, config, plan, site), was_followed=was_followed)

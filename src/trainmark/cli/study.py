@@ -10,10 +10,10 @@ from typer.main import get_command as click_command
 
 from trainmark.cli import stored_studies
 from trainmark.cli.study_options import axis_argument, axis_option, common_options, example_of
+from trainmark.spec.errors import TrainmarkError
 
 if TYPE_CHECKING:
     from trainmark.studies.study import Study
-
 
 MAX_EXAMPLE = 40  # characters of flags that fit into a line of help
 
@@ -30,8 +30,14 @@ class StudyGroup(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Returns the command; raises with the nearest name if there is none."""
         from trainmark.spec.registries import STUDIES
+        from trainmark.studies.find import load_study
 
-        return super().get_command(ctx, cmd_name) or _command_of(STUDIES.load(cmd_name))
+        try:
+            return super().get_command(ctx, cmd_name) or _command_of(load_study(cmd_name))
+        except TrainmarkError as error:
+            if cmd_name not in STUDIES:
+                raise
+            return _broken(cmd_name, error)  # a plug-in that costs no other study its place in the list
 
 
 study = typer.Typer(
@@ -62,8 +68,22 @@ def _command_of(chosen: "Study") -> Any:
         f"Examples:\n  trainmark study {chosen.name} --dry-run\n"
         f"  trainmark study {chosen.name} {' '.join(shown)}".rstrip()
     )
+    return _alone(command, chosen.name, short_help=what)
+
+
+def _broken(name: str, error: TrainmarkError) -> Any:
+    """Returns the command of a study that cannot be loaded, which says why."""
+
+    def command() -> None:
+        raise error
+
+    anything = {"ignore_unknown_options": True, "allow_extra_args": True}
+    return _alone(command, name, help=f"(cannot be used: {error})", context_settings=anything)
+
+
+def _alone(command: Callable[..., None], name: str, **options: Any) -> Any:
     alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-    alone.command(chosen.name, short_help=what)(command)
+    alone.command(name, **options)(command)
     return click_command(alone)
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from trainmark.data.epochs import steps_per_epoch
 from trainmark.spec.config import RunConfig
 from trainmark.spec.errors import ConfigError
-from trainmark.spec.files import write_json
+from trainmark.spec.files import one_line, write_json
 from trainmark.spec.layout import global_batch
 from trainmark.spec.registries import BOOTSTRAPS
 from trainmark.spec.run_folder import RunFolder
@@ -55,7 +55,11 @@ EXPECTATIONS = {
 
 def sample_counts(method: str, num_samples: int, seed: int, member: int) -> Counts:
     """How often each sample is drawn; independent of the size of the ensemble."""
-    counts = np.asarray(BOOTSTRAPS.load(method)(num_samples, generator_for(seed, member, RandomStream.BOOTSTRAP)))
+    sample = BOOTSTRAPS.load(method)
+    try:
+        counts = np.asarray(sample(num_samples, generator_for(seed, member, RandomStream.BOOTSTRAP)))
+    except (TypeError, ValueError, LookupError, AttributeError) as error:  # a plug-in's
+        raise ConfigError(f"The bootstrap '{method}' failed: {one_line(error)}.") from error
     if counts.shape != (num_samples,) or counts.dtype.kind not in "iu":
         got = f"an array of {counts.dtype} and shape {counts.shape}"
         raise ConfigError(f"The bootstrap '{method}' must return {num_samples} integers, but returned {got}.")

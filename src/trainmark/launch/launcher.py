@@ -4,8 +4,8 @@ from typing import Any, Protocol
 
 from trainmark.machine.storage import write_from_reserve
 from trainmark.spec.config import RunConfig
-from trainmark.spec.errors import SchedulerError
-from trainmark.spec.files import write_json
+from trainmark.spec.errors import SchedulerError, UnknownNameError
+from trainmark.spec.files import one_line, write_json
 from trainmark.spec.job_record import JobRecord
 from trainmark.spec.member_state import End
 from trainmark.spec.plan import Plan
@@ -82,6 +82,19 @@ class Launcher(Protocol):
         ...
 
 
+def load_launcher(name: str) -> Launcher:
+    """Returns a new launcher by name; raises if the name is one of something else."""
+    make = LAUNCHERS.load(name)
+    try:
+        launcher: Launcher = make()
+        _ = launcher.poll_s, launcher.check, launcher.submit, launcher.take_ended, launcher.one_run_at_a_time
+    except (TypeError, AttributeError) as error:
+        raise UnknownNameError(
+            f"The launcher '{name}' is none: {one_line(error)}. Known launchers: {', '.join(LAUNCHERS)}."
+        ) from error
+    return launcher
+
+
 def record_end(record: JobRecord, attempt: AttemptFolder, state: End, reason: str | None, **facts: Any) -> None:
     """Writes exit.json, also on a full disk; errors after the completion record do not fail a member."""
     if attempt.done.exists():
@@ -92,7 +105,7 @@ def record_end(record: JobRecord, attempt: AttemptFolder, state: End, reason: st
 
 def ask_queue(folder: RunFolder) -> QueueAnswer:
     """Queries the scheduler for a stored run's jobs; the answer has the reason if it is unreachable."""
-    launcher: Launcher = LAUNCHERS.load(read_stored(folder)[0].launch.launcher)()
+    launcher = load_launcher(read_stored(folder)[0].launch.launcher)
     try:
         return QueueAnswer(launcher.queue(folder))
     except SchedulerError as error:

@@ -63,7 +63,7 @@ def _read_toml(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path} does not exist. Give the path of a TOML file.") from None
     except IsADirectoryError:
         raise ConfigError(f"{path} is a folder, not a TOML file. Give the path of a file.") from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ConfigError(f"{path} cannot be read as TOML: {error}. Correct the file and try again.") from None
 
 
@@ -75,7 +75,7 @@ def parse_setting(text: str) -> Source:
         raise ConfigError(f"--set needs key=value, but got '{text}'. Example: --set train.epochs=3.")
     try:
         parsed = tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):  # no TOML; more digits or brackets than Python reads
         parsed = value
     for part in reversed(parts):
         parsed = {part: parsed}

@@ -37,6 +37,10 @@ class PlanError(TrainmarkError):
     """Choices that cannot be placed on the site (Eq. 5, slots, cores)."""
 
 
+class StudyError(TrainmarkError):
+    """A study, most likely a plug-in's, that is wrong or fails when it is called."""
+
+
 class DataError(TrainmarkError):
     """A missing dataset or an unreadable file of it."""
 

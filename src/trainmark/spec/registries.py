@@ -10,6 +10,7 @@ WORKLOADS = Registry(
         "artworks": "trainmark.workloads.artworks:WORKLOAD",
     },
     group="trainmark.workloads",
+    must_have="sizes",
 )
 
 MODELS = Registry(
@@ -47,6 +48,7 @@ DATASETS = Registry(
         "synthetic": "trainmark.data.datasets.synthetic:Synthetic",
     },
     group="trainmark.datasets",
+    must_have="Settings",
 )
 
 TASKS = Registry(
@@ -67,6 +69,7 @@ QUALITIES = Registry(
         "top5": "trainmark.workloads.quality.top5:Top5",
     },
     group="trainmark.qualities",
+    must_have="score",
 )
 
 BOOTSTRAPS = Registry(

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from trainmark.spec.errors import UnknownNameError
+from trainmark.spec.files import one_line
 
 
 def newest_version(name: str, known: Iterable[str]) -> str | None:
@@ -29,21 +30,28 @@ def load_attribute(target: str, what: str) -> Any:
     module_name, _, attribute = target.partition(":")
     try:
         return getattr(importlib.import_module(module_name), attribute)
-    except (ImportError, AttributeError) as error:
+    except (Exception, SystemExit) as error:  # a plug-in may raise anything when it is imported
         raise UnknownNameError(
-            f"The {what} points at {target}, which cannot be loaded: {error}. "
+            f"The {what} points at {target}, which cannot be loaded: {_reason(error)}. "
             "Check the installation of the package that provides it."
         ) from error
+
+
+def _reason(error: BaseException) -> str:
+    return str(error) if isinstance(error, ImportError | AttributeError) else one_line(error)
 
 
 class Registry(Mapping[str, str]):
     """The parts of one kind: `registry[name]` is a part's "module:attribute", `load(name)` the part itself."""
 
-    def __init__(self, kind: str, own: dict[str, str], group: str, *, self_describing: bool = False) -> None:
+    def __init__(
+        self, kind: str, own: dict[str, str], group: str, *, self_describing: bool = False, must_have: str = ""
+    ) -> None:
         self.kind = kind
         self.group = group
         self._own = own
         self._describe_themselves = self_describing  # parts are records that load without a framework
+        self._must_have = must_have  # the attribute by which a part of this kind is known
         self._all: dict[str, str] | None = None
 
     def _entries(self) -> dict[str, str]:
@@ -77,7 +85,13 @@ class Registry(Mapping[str, str]):
 
     def load(self, name: str) -> Any:
         """Loads a part by name, or directly by a plug-in's "module:attribute"."""
-        return load_attribute(name if ":" in name else self[name], f"{self.kind} '{name}'")
+        part = load_attribute(name if ":" in name else self[name], f"{self.kind} '{name}'")
+        if self._must_have and not hasattr(part, self._must_have):
+            raise UnknownNameError(
+                f"The {self.kind} '{name}' is none: it has no {self._must_have} (docs/extending.md). "
+                f"Known: {', '.join(self)}."
+            )
+        return part
 
     def describe(self, name: str) -> str:
         """Returns a part's description or docstring in one line, read from source, as importing may load torch."""
@@ -92,20 +106,20 @@ class Registry(Mapping[str, str]):
 
     def _own_description(self, name: str) -> str:
         try:
-            return _first_line(getattr(self.load(name), "description", "(it has no description)"))
-        except UnknownNameError:
-            return "(it cannot be loaded)"
+            return _first_line(str(getattr(self.load(name), "description", "(it has no description)")))
+        except UnknownNameError as error:
+            return f"(cannot be loaded: {_reason(error.__cause__ or error)})"
 
     def _source(self, name: str) -> tuple[ast.Module, str] | None:
         target = name if ":" in name else self[name]
         module_name, _, attribute = target.partition(":")
         try:
             spec = importlib.util.find_spec(module_name)
-        except ImportError:
-            spec = None
-        if spec is None or spec.origin is None:
+            if spec is None or spec.origin is None:
+                return None
+            return ast.parse(Path(spec.origin).read_text(encoding="utf-8")), attribute
+        except (ImportError, OSError, ValueError, SyntaxError):
             return None
-        return ast.parse(Path(spec.origin).read_text(encoding="utf-8")), attribute
 
 
 def _definition(tree: ast.Module, attribute: str) -> ast.FunctionDef | ast.ClassDef | None:

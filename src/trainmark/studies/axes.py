@@ -24,6 +24,8 @@ def parse_values(axis: Axis, text: str) -> Values:
 def _parse_part(axis: Axis, part: str, text: str) -> Sequence[Setting]:
     if not part:
         raise ConfigError(f"--{axis.name} has an empty value: '{text}'. Example: --{axis.name} {_example(axis)}.")
+    if not part.isprintable():
+        raise ConfigError(f"--{axis.name} takes printable names, but got {part!r}.")
     if axis.kind is str:
         known = list(axis.choices()) if axis.choices else [part]
         if part not in known:

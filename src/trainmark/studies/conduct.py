@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from trainmark import pipeline
 from trainmark.data.folders import Progress
-from trainmark.launch.launcher import Launcher
+from trainmark.launch.launcher import Launcher, load_launcher
 from trainmark.machine.claims import claimed
 from trainmark.machine.stop import raise_if_stopped, stoppable
 from trainmark.machine.storage import is_disk_full, no_space
@@ -22,15 +22,14 @@ from trainmark.plan.resolve import read_site_file
 from trainmark.spec.errors import InterruptedRunError, RunFailedError, SchedulerError, StorageError, TrainmarkError
 from trainmark.spec.files import write_text
 from trainmark.spec.member_state import FINAL_STATES
-from trainmark.spec.registries import LAUNCHERS, STUDIES
 from trainmark.spec.run_folder import Places, RunFolder
 from trainmark.spec.site import Site
 from trainmark.spec.stored_run import read_config_and_plan
+from trainmark.studies.find import load_study
 from trainmark.studies.make import plan_point, with_points
 from trainmark.studies.outcomes import Outcome, Outcomes
 from trainmark.studies.record import RESUME, PlannedStudyRun, StudyFolder, StudyRecord, read_study, write_record
 from trainmark.studies.stored_outcomes import is_of, mark_of, outcome_of, outcomes_of, provenance_of, reason_of
-from trainmark.studies.study import Study
 
 
 class Ended(NamedTuple):
@@ -164,8 +163,7 @@ def is_of_machine(error: OSError | TrainmarkError) -> bool:
 
 def launcher_of(record: StudyRecord) -> Launcher:
     """Returns the launcher of a study's runs."""
-    launcher: Launcher = LAUNCHERS.load(record.base.get("launch", {}).get("launcher", "local"))()
-    return launcher
+    return load_launcher(record.base.get("launch", {}).get("launcher", "local"))
 
 
 @contextmanager
@@ -194,7 +192,7 @@ def worked_on(folder: StudyFolder) -> Iterator[None]:
 def conduct(folder: StudyFolder, watching: Watching) -> Outcomes:
     """Runs whatever is missing, refines the study as long as it wants to, and returns the outcomes."""
     record, site = read_study(folder), read_site_file(folder.site)
-    study: Study = STUDIES.load(record.study)
+    study = load_study(record.study)
     work = _Conduct(folder, record, site, watching)
     while True:
         work.run()

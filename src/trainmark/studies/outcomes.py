@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from trainmark.collect.build import read_run
 from trainmark.collect.measured import Measured
@@ -30,10 +30,17 @@ SINGLE_RUNS = "single runs, without intervals"
 INTERVAL = "intervals: 95 % of the median from six runs on, else the smallest and the largest"
 
 
+def _printable(value: Setting) -> Setting:
+    """Returns the value of an axis, which tables, figures and terminals show."""
+    if isinstance(value, str) and not value.isprintable():
+        raise ValueError("must be printable")
+    return value
+
+
 class Point(Section):
     """One point of a study: where it is on the axes, and the settings that make it."""
 
-    at: dict[str, Setting]
+    at: dict[str, Annotated[Setting, AfterValidator(_printable)]]
     settings: dict[str, Setting] = Field(default_factory=dict)
     slot_cores: int | None = None  # cores per worker slot on each node; None: as the site has them
     is_default: bool = False  # whether the plan would choose it by itself; noted in the table

@@ -11,9 +11,9 @@ from trainmark.report.drawing import Figure, draw_pdf
 from trainmark.report.study_page import StudySection, study_page
 from trainmark.spec.errors import RunFailedError
 from trainmark.spec.files import write_atomically, write_text
-from trainmark.spec.registries import STUDIES
 from trainmark.spec.table import Table
 from trainmark.studies.conduct import Watching, conduct, worked_on
+from trainmark.studies.find import load_study
 from trainmark.studies.outcomes import Outcomes
 from trainmark.studies.preview import points_text
 from trainmark.studies.record import RESUME, StudyFolder, StudyRecord, read_study
@@ -23,7 +23,7 @@ from trainmark.studies.study import Study
 
 def analyse(folder: StudyFolder, record: StudyRecord, outcomes: Outcomes) -> StudySection:
     """Returns table and figures of the outcomes; writes nothing."""
-    study: Study = STUDIES.load(record.study)
+    study = load_study(record.study)
     table = study.analyse(outcomes)
     return _section(folder, record, study, table, study.figures(table))
 

@@ -15,6 +15,7 @@ from trainmark.spec.registries import STUDIES
 from trainmark.spec.run_folder import Places
 from trainmark.spec.site import Site
 from trainmark.studies.conduct import is_of_machine, worked_on
+from trainmark.studies.find import load_study
 from trainmark.studies.make import Asked, make_study
 from trainmark.studies.outcomes import Outcomes
 from trainmark.studies.publish import analyse, publish, published, publishing
@@ -37,7 +38,7 @@ def make_all(asked: Asked, site: Site, places: Places) -> list[StudyRecord]:
     parts, found = list[StudyRecord](), dict[str, str]()
     for name in STUDIES.in_listed_order():
         try:
-            record = make_study(STUDIES.load(name), asked, site, places)
+            record = make_study(load_study(name), asked, site, places)
         except StorageError:  # of all studies, and not for good
             raise
         except TrainmarkError as error:
