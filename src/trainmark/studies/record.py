@@ -47,6 +47,7 @@ class StudyRecord(Section):
     study: str
     started_at: str
     code_version: str
+    command: str = ""  # that repeats the study; empty of studies that earlier versions made
     repeats: int
     seed: int
     max_spread: float
