@@ -80,18 +80,18 @@ def test_rows_have_pixels_updates_and_time() -> None:
 
 def test_what_lies_within_the_noise_of_the_seeds_cannot_be_told() -> None:
     assert written_table().findings == (
-        "nearest: quality is lower than that of random: -0.02 (-0.05 to -0.01), n = 5; an epoch takes 0.5 (0.5 to 0.5) "
-        "of the time",
-        "pixels: cannot tell whether it learns other than random: quality differs by 0 (-0.02 to 0.03), n = 5; cannot "
-        "tell whether it is faster: an epoch takes 1 (0.75 to 1.25) of the time",
+        "nearest: quality is lower than that of random: -0.02 (-0.05 to -0.01); an epoch takes 0.5 (0.5 to 0.5) of "
+        "the time",
+        "pixels: cannot tell whether it learns other than random: quality differs by 0 (-0.02 to 0.03); cannot tell "
+        "whether it is faster: an epoch takes 1 (0.75 to 1.25) of the time",
     )
 
 
 def test_few_seeds_are_no_verdict_and_without_random_batches_there_is_none() -> None:
     one = [strategy(name, (change,), (2.0,)) for name, change in (("random", 0.0), ("aspect", 0.01))]
     assert BATCHING.analyse(outcomes(*one)).findings == (
-        "aspect: too few seeds to tell whether it learns other than random: quality differs by 0.01, n = 1; an epoch "
-        "takes 1 of the time",
+        "aspect: cannot tell whether it learns other than random: quality differs by 0.01 (single run); cannot tell "
+        "whether it is faster: an epoch takes 1 (single run) of the time",
     )
     alone = BATCHING.analyse(outcomes(one[1]))
     assert alone.findings == () and "nothing to compare with" in str(alone.rows[0]["note"])

@@ -72,6 +72,27 @@ def test_a_note_counts_the_runs_whose_results_doubt_their_own_figures() -> None:
     )
 
 
+def of_steps(*steps: int) -> PointOutcomes:
+    """A point whose runs had so many steps, which never settled."""
+    details = [{"settled": [False], "warmup_steps": [1], "steady_steps": [count - 1]} for count in steps]
+    runs = [Outcome(n, f"r{n}", result({SPEED: 6}, {SPEED: {**each}})) for n, each in enumerate(details, 1)]
+    return PointOutcomes(Point(at={}), tuple(runs))
+
+
+def test_runs_that_are_too_short_to_tell_are_not_said_to_have_never_settled() -> None:
+    # 21 steps are the fewest of which it can be told.
+    found = build_table(outcomes(of_steps(20, 21)), [metric(SPEED)])
+    assert found.rows[0]["note"] == (
+        "1 of 2 runs never settled; 1 of 2 runs too short to tell warm-up from steady state"
+    )
+
+
+def test_a_doubt_that_all_runs_share_stands_once_in_the_caption() -> None:
+    found = build_table(outcomes(of_steps(3), of_steps(3)), [metric(SPEED)])
+    assert [row["note"] for row in found.rows] == ["", ""]
+    assert found.caption.endswith("; all runs too short to tell warm-up from steady state")
+
+
 def test_a_reason_that_a_measure_has_given_itself_is_not_repeated() -> None:
     missed = metric("vflops", "VFLOPS")._replace(why=lambda each: "2 of 2 runs have none: no rule")
     assert build_table(outcomes(unavailable(1, vflops="no rule")), [missed]).rows[0]["note"] == (

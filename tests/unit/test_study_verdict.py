@@ -73,6 +73,17 @@ def test_rounds_on_busy_cores_do_not_count_towards_a_verdict_and_are_named() -> 
     assert said(quiet, one_less) == "fastest: b, 2 (2 to 2, 1 of 6 rounds on busy cores) times that of a"
 
 
+def test_busy_cores_do_not_disturb_a_quality() -> None:
+    quality = "quality_ensemble"
+    points = [with_others(name, 10, *[0.5] * 5) for name in "ab"]
+    for each, value in zip(points, (0.5, 0.75), strict=True):
+        for run in each.runs:
+            assert run.result is not None
+            run.result.metrics[quality] = result({quality: value}).metrics[quality]
+    best = find_best(points, quality)
+    assert best is not None and best.is_clear and best.lead == "1.5 (1.5 to 1.5) times"
+
+
 def test_runs_on_busy_cores_are_counted_in_note_and_caption() -> None:
     found = outcomes(with_others("a", 10, 0.01, 0.02), with_others("b", 20, 0.1, 0.69))
     table = build_table(found, [metric(SPEED)])

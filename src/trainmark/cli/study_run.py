@@ -31,7 +31,14 @@ def start(study: Study | None, axes: Mapping[str, str | None], options: Mapping[
     values = {name: parse_values(study.axis(name), text) for name, text in axes.items() if study and text is not None}
     place = read_site_file(options["site"]) if options["site"] else local_site()
     is_smallest = options["smallest"] or (study is None and options["size"] in (None, "tiny"))
-    asked = Asked(sources, values, options["repeats"], options["seed"], is_smallest)
+    asked = Asked(
+        sources,
+        values,
+        options["repeats"],
+        options["seed"],
+        is_smallest,
+        site_file=options["site"] and str(options["site"].resolve()),
+    )
     places = Places.of(options["runs_dir"], options["data_dir"])
     records = make_all(asked, place, places) if study is None else [make_study(study, asked, place, places)]
     if options["dry_run"]:

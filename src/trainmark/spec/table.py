@@ -36,9 +36,10 @@ class Table(Section):
     caption: str = ""  # machine, software, number of runs, meaning of the intervals
     findings: tuple[str, ...] = ()  # what the study found, one sentence each
     max_spread: float | None = None  # of the repeats of a point: larger ones are flagged
+    trained: dict[str, Any] = Field(default_factory=dict)  # what the runs trained, and the command that repeats them
     facts: dict[str, Any] = Field(default_factory=dict)  # further figures that the study's figures need
 
-    @field_validator("facts")
+    @field_validator("facts", "trained")
     @classmethod
     def _as_stored(cls, facts: dict[str, Any]) -> dict[str, Any]:
         """Returns the facts as table.json holds them, so that figures are the same drawn now and drawn again."""

@@ -21,7 +21,6 @@ from trainmark.studies.verdict import between
 
 QUALITY, EPOCH_TIME, TIME = "quality_ensemble", "epoch_time_s", "time_to_train_all_s"
 PIXELS = "megapixels_per_step"
-FEWEST_SEEDS = 5  # whose range holds the median with 94 %
 CHANGE, SHARE = "quality_over_random", "epoch_time_over_random"
 
 
@@ -125,18 +124,14 @@ def _verdicts(outcomes: Outcomes) -> Iterator[str]:
 
 
 def _learns(changed: Summary) -> str:
-    what = f"{between(changed)}, n = {changed.n}"
-    if changed.n < FEWEST_SEEDS:
-        return f"too few seeds to tell whether it learns other than {RANDOM}: quality differs by {what}"
-    if changed.low <= 0 <= changed.high:
-        return f"cannot tell whether it learns other than {RANDOM}: quality differs by {what}"
-    return f"quality is {'higher' if changed.value > 0 else 'lower'} than that of {RANDOM}: {what}"
+    if not changed.is_told(0):
+        return f"cannot tell whether it learns other than {RANDOM}: quality differs by {between(changed)}"
+    return f"quality is {'higher' if changed.value > 0 else 'lower'} than that of {RANDOM}: {between(changed)}"
 
 
 def _takes(taken: Summary) -> str:
     what = f"an epoch takes {between(taken)} of the time"
-    is_noise = taken.n > 1 and taken.low <= 1 <= taken.high
-    return f"cannot tell whether it is faster: {what}" if is_noise else what
+    return what if taken.is_told(1) else f"cannot tell whether it is faster: {what}"
 
 
 def _figures(table: Table) -> list[Figure]:

@@ -39,6 +39,7 @@ from trainmark.studies.record import (
     write_record,
 )
 from trainmark.studies.study import LENGTHS, Request, Study, Values, flat, nested
+from trainmark.studies.trained import command_of
 
 
 class Asked(NamedTuple):
@@ -49,6 +50,7 @@ class Asked(NamedTuple):
     repeats: int | None = None  # None: the study's
     seed: int = 1
     is_smallest: bool = False
+    site_file: str | None = None  # None: this machine
 
 
 def make_study(study: Study, asked: Asked, site: Site, places: Places) -> StudyRecord:
@@ -72,6 +74,7 @@ def make_study(study: Study, asked: Asked, site: Site, places: Places) -> StudyR
         study=study.name,
         started_at=now.isoformat(timespec="seconds"),
         code_version=code_version(),
+        command=_command(study, asked, places, repeats),
         repeats=repeats,
         seed=asked.seed,
         max_spread=study.max_spread,
@@ -84,6 +87,17 @@ def make_study(study: Study, asked: Asked, site: Site, places: Places) -> StudyR
     if points and not record.runs:
         raise PlanError(f"No point of the study {study.name} can run. {record.points[0].refused}")
     return record
+
+
+def _command(study: Study, asked: Asked, places: Places, repeats: int) -> str:
+    options = {
+        "site": asked.site_file,
+        "smallest": asked.is_smallest,
+        "repeats": repeats,
+        "seed": asked.seed,
+        "data-dir": None if places == Places.of(places.runs) else places.data,
+    }
+    return command_of(study.name, asked.sources, asked.axes, options)
 
 
 def _refuse_axes_as_settings(study: Study, asked: Asked) -> None:

@@ -1,5 +1,6 @@
 """Outcomes: the Results of a study by point and round, and what they say together."""
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,6 +16,7 @@ from trainmark.collect.statistics import median_interval
 from trainmark.spec.config import Section, Setting
 from trainmark.spec.errors import TrainmarkError, without_advice
 from trainmark.spec.failures import LOSS_BECAME
+from trainmark.spec.metrics import metric_rows
 from trainmark.spec.result import Result
 from trainmark.spec.run_folder import RunFolder
 from trainmark.spec.site import Site
@@ -183,6 +185,10 @@ class PointOutcomes:
         def of(run: Outcome) -> float | None:
             return run.value(quantity) if isinstance(quantity, str) else quantity(run)
 
+        # Other processes cost time, not quality or memory.
+        is_of_time = (
+            not isinstance(quantity, str) or re.search(r"(^|/)s(/|$)", metric_rows()[quantity].unit) is not None
+        )
         of_base = {run.round: run for run in base.runs}
         found, busy = list[float](), 0
         for run in self.runs:
@@ -191,7 +197,7 @@ class PointOutcomes:
             compared = None if values[0] is None or values[1] is None else compare(values[0], values[1])
             if compared is not None and other is not None:
                 found.append(compared)
-                busy += run.is_busy or other.is_busy
+                busy += is_of_time and (run.is_busy or other.is_busy)
         summary = summarise(found)
         return summary._replace(busy=busy) if summary else None
 

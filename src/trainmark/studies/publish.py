@@ -19,12 +19,15 @@ from trainmark.studies.preview import points_text
 from trainmark.studies.record import RESUME, StudyFolder, StudyRecord, read_study
 from trainmark.studies.stored_outcomes import outcomes_of
 from trainmark.studies.study import Study
+from trainmark.studies.trained import describe, named
+
+IN_CAPTION = ("training_seconds", "node_hours")
 
 
 def analyse(folder: StudyFolder, record: StudyRecord, outcomes: Outcomes) -> StudySection:
     """Returns table and figures of the outcomes; writes nothing."""
     study = load_study(record.study)
-    table = study.analyse(outcomes)
+    table = describe(study.analyse(outcomes), record, outcomes.results)
     return _section(folder, record, study, table, study.figures(table))
 
 
@@ -88,6 +91,11 @@ def _section(
         facts=[
             ("study", f"{study.name}: {study.description}"),
             ("started", record.started_at),
+            *(
+                (name.replace("_", " "), named(value))
+                for name, value in table.trained.items()
+                if name not in IN_CAPTION
+            ),
             ("axes", "; ".join(f"{name} {', '.join(map(str, each))}" for name, each in record.axes.items() if each)),
             ("runs", _runs_text(folder, record)),
         ],

@@ -59,6 +59,7 @@ class StudyRecord(Section):
     study: str
     started_at: str
     code_version: str
+    command: str = ""  # that repeats the study; empty of studies that earlier versions made
     repeats: int = Field(ge=1, le=MAX_RUNS)
     seed: int = Field(ge=0)
     max_spread: float = Field(ge=0)

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 
+from trainmark.collect.statistics import FEWEST_STEPS
 from trainmark.report.bars import Bars, HeatMap
 from trainmark.report.drawing import Curve, Figure, Plot
 from trainmark.spec.metrics import metric_rows
@@ -82,11 +83,17 @@ def build_table(
     return Table(
         columns=tuple(columns),
         rows=tuple(_row(outcomes, point, measures) for point in outcomes.points),
-        caption=outcomes.caption,
+        caption="; ".join([outcomes.caption, *_doubts_of_all(outcomes)]),
         findings=tuple(finding for finding in findings if finding),
         max_spread=outcomes.max_spread,
         facts=dict(facts or {}),
     )
+
+
+def _doubts_of_all(outcomes: Outcomes) -> list[str]:
+    """The doubts that all runs share, as those of a study whose runs are short by design."""
+    results = outcomes.results
+    return [f"all runs {said}" for said, doubt in DOUBTS.items() if results and all(map(doubt, results))]
 
 
 def _pop_measures(outcomes: Outcomes) -> list[Measure]:
@@ -134,6 +141,8 @@ def _notes(outcomes: Outcomes, point: PointOutcomes, measures: Sequence[Measure]
         notes.append(busy)
     results = point.results()
     for said, doubt in DOUBTS.items():
+        if all(map(doubt, outcomes.results)):  # of none more than of others: the caption says it
+            continue
         if doubtful := sum(map(doubt, results)):
             notes.append(f"{doubtful} of {counted(len(results), 'run')} {said}")
     return notes + [text for measure in measures if (text := measure.why(point))]
@@ -143,14 +152,21 @@ def _notes(outcomes: Outcomes, point: PointOutcomes, measures: Sequence[Measure]
 DOUBTS: Mapping[str, Callable[[Result], bool]] = {
     "restarted from a checkpoint": lambda result: any(member.restarted for member in result.members),
     "trained members at different times": lambda result: len({member.attempts for member in result.members}) > 1,
-    "never settled": lambda result: not all(_settled(result)),
+    "never settled": lambda result: False in _settled(result),
+    "too short to tell warm-up from steady state": lambda result: None in _settled(result),
 }
 
 
-def _settled(result: Result) -> Iterable[bool]:
-    """Whether the steps of each member settled; empty if that is not known."""
+def _settled(result: Result) -> list[bool | None]:
+    """Whether the steps of each member settled; None if they were too few to tell; empty if nothing is known."""
     speed = result.metrics.get(SPEED)
-    return (speed.detail or {}).get("settled", ()) if speed else ()
+    detail = (speed.detail or {}) if speed else {}
+    counts = [
+        sum(each) for each in zip(*(detail.get(f"{name}_steps", ()) for name in ("warmup", "steady")), strict=True)
+    ]
+    settled: list[bool] = detail.get("settled", [])
+    steps = counts or [FEWEST_STEPS] * len(settled)
+    return [None if count < FEWEST_STEPS else each for each, count in zip(settled, steps, strict=True)]
 
 
 def _reasons(point: PointOutcomes, empty: Sequence[Measure]) -> list[tuple[str, str]]:
