@@ -1,6 +1,7 @@
 """No escape sequences where they are not wanted: NO_COLOR, TERM=dumb, pipes."""
 
 import io
+import subprocess
 import sys
 from pathlib import Path
 
@@ -55,3 +56,11 @@ def test_text_alone_is_written_where_it_is_asked_for(
     out, err = written(monkeypatch, is_terminal=is_terminal, **environment)
     assert "\x1b" not in out + err
     assert "heading" in out and "1 training" in err
+
+
+def test_commands_do_without_streams_that_were_closed(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "trainmark", "list", "studies"]
+    for closed, code in ((">&-", 0), ("2>&-", 0), ("<&- >&- 2>&-", 0)):
+        done = subprocess.run(["sh", "-c", f'exec "$@" {closed}', "sh", *command], capture_output=True, text=True)
+        assert (done.returncode, done.stderr) == (code, "")
+        assert ("threads" in done.stdout) == (closed == "2>&-")

@@ -1,6 +1,7 @@
 """Damaged and foreign files of a study, without training: nothing is deleted, nothing wrong is counted."""
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -8,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from tests.unit.test_study_conduct import Machine, conducted, reasons_of, result_of, study_of
+from tests.unit.test_study_conduct import Machine, conducted, reasons_of, result_of, silent, study_of
 from trainmark.spec.errors import RunFailedError, RunNotFoundError
 from trainmark.spec.run_folder import RunFolder
-from trainmark.studies.publish import fail_unless_whole
+from trainmark.studies.publish import conduct_and_publish, fail_unless_whole
 from trainmark.studies.record import StudyFolder, find_study, read_study
 from trainmark.studies.stored_outcomes import mark_of, outcomes_of
 
@@ -153,3 +154,31 @@ def test_a_study_reached_through_links_has_its_runs(tmp_path: Path, machine: Mac
     (tmp_path / "studies").unlink()
     shutil.move(tmp_path / "elsewhere", tmp_path / "studies")
     assert reasons_of(find_study(str(tmp_path / "mine"), Path("/nowhere"))) == [None]
+
+
+def test_pipes_in_the_place_of_files_are_named_and_nothing_waits_for_them(tmp_path: Path) -> None:
+    folder = study_of(tmp_path, repeats=1)
+    (run,) = runs_of(folder)
+    run.path.mkdir()
+    os.mkfifo(run.result)
+    assert reasons_of(folder) == [f"{run.result} is not a file. Move it away."]
+    folder.record.unlink()
+    os.mkfifo(folder.record)
+    with pytest.raises(RunNotFoundError, match=r"study\.json cannot be read: not a regular file"):
+        read_study(folder)
+
+
+def test_a_study_that_lost_its_site_says_where_to_find_one(tmp_path: Path) -> None:
+    folder = study_of(tmp_path, repeats=1)
+    folder.site.unlink()
+    with pytest.raises(RunNotFoundError, match=r"site\.toml cannot be read: no such file .*Restore it from a copy"):
+        reasons_of(folder)
+
+
+def test_what_a_killed_process_left_of_table_and_page_is_gone_once_the_study_is_published(
+    tmp_path: Path, machine: Machine
+) -> None:
+    folder = study_of(tmp_path, repeats=1)
+    (folder.path / ".report.html.iwznlvqt").write_text("half")
+    conduct_and_publish(folder, silent(lambda record, each: None))
+    assert [path for path in folder.path.iterdir() if path.name.startswith(".")] == []

@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.written_outcomes import outcomes, point, result
 from trainmark.spec.result import Metric
-from trainmark.studies.outcomes import Outcome, Point, PointOutcomes
+from trainmark.studies.outcomes import Outcome, Outcomes, Point, PointOutcomes
 from trainmark.studies.tables import Measure, build_table, difference, figure, heat_map, metric, ratio
 
 SPEED = "throughput_samples_per_s"
@@ -105,3 +105,11 @@ def test_a_caption_counts_cores_and_leaves_out_those_that_are_not_known(cores: i
     one = result({SPEED: 6})
     changed = one.model_copy(update={"plan": replace(one.plan, cores=cores, site="here")})
     assert f", {where}; torch" in outcomes(PointOutcomes(Point(at={}), (Outcome(1, "r1", changed),))).caption
+
+
+def test_the_note_counts_runs_with_damaged_files_and_says_which_columns_lack_them() -> None:
+    damaged = result({SPEED: "events are damaged", "flops": 9.0}).model_copy(update={"damage": ["events are damaged"]})
+    runs = (Outcome(1, "r1", result({SPEED: 100.0, "flops": 8.0})), Outcome(2, "r2", damaged))
+    found = Outcomes((PointOutcomes(Point(at={"batch": 8}), runs),), 2)
+    (row,) = build_table(found, [metric(SPEED), metric("flops")]).rows
+    assert (row["n"], row["note"]) == (2, "1 of 2 runs with damaged files; throughput: from 1 of 2 runs")

@@ -1,5 +1,6 @@
 """The `trainmark` command: global options, and errors mapped to one line and an exit code."""
 
+import errno
 import io
 import os
 import sys
@@ -9,6 +10,7 @@ import typer
 
 import trainmark
 from trainmark.cli.commands import register
+from trainmark.cli.options import explain_usage, open_closed_streams
 from trainmark.spec.errors import (
     EXIT_INTERRUPTED,
     EXIT_RUN_FAILED,
@@ -52,6 +54,7 @@ def options(
 
 def main() -> None:
     """Runs the command line."""
+    open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # an ASCII terminal shows ? for ×
             stream.reconfigure(errors="replace")
@@ -66,12 +69,11 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(EXIT_RUN_FAILED)
     except OSError as error:
-        _fail(f"{error.strerror or error}: {error.filename or 'a file or device'}.", EXIT_RUN_FAILED)
+        advice = " Free some space and try again." if error.errno in (errno.ENOSPC, errno.EDQUOT) else ""
+        _fail(f"{error.strerror or error}: {error.filename or 'a file or device'}.{advice}", EXIT_RUN_FAILED)
     except Exception as error:
         if not hasattr(error, "format_message"):  # identifies usage errors in all versions of typer
             raise
-        from trainmark.cli.options import explain_usage
-
         message = explain_usage(error)
         if message.startswith("Usage:"):  # called without a command
             sys.stderr.write(f"{message}\n")

@@ -1,5 +1,7 @@
-"""Options shared by several commands, and messages for usage errors."""
+"""Options shared by several commands, messages for usage errors, and standard streams that were closed."""
 
+import os
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -43,3 +45,11 @@ def explain_usage(error: Any) -> str:
         names = getattr(getattr(error, "param", None), "opts", None) or ["a value"]
         message = f"{names[0]} {describe_error(first)}, but got {str(first['input'])!r}"
     return f"{message.rstrip('.')}. See: {command} --help"
+
+
+def open_closed_streams() -> None:
+    """Gives streams that were closed (`>&-`) a place: else files that are opened next would take it."""
+    for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            os.dup2(os.open(os.devnull, os.O_RDWR), descriptor)
+            setattr(sys, name, open(descriptor, "r" if name == "stdin" else "w", closefd=False))  # noqa: SIM115

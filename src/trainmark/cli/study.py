@@ -6,10 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 from typer.core import TyperGroup
-from typer.main import get_command as click_command
 
 from trainmark.cli import stored_studies
-from trainmark.cli.study_options import axis_argument, axis_option, common_options, example_of
+from trainmark.cli.study_options import (
+    axis_argument,
+    axis_option,
+    broken_command,
+    command_alone,
+    common_options,
+    example_of,
+)
 from trainmark.spec.errors import TrainmarkError
 
 if TYPE_CHECKING:
@@ -37,7 +43,7 @@ class StudyGroup(TyperGroup):
         except TrainmarkError as error:
             if cmd_name not in STUDIES:
                 raise
-            return _broken(cmd_name, error)  # a plug-in that costs no other study its place in the list
+            return broken_command(cmd_name, error)  # a plug-in that costs no other study its place in the list
 
 
 study = typer.Typer(
@@ -68,23 +74,7 @@ def _command_of(chosen: "Study") -> Any:
         f"Examples:\n  trainmark study {chosen.name} --dry-run\n"
         f"  trainmark study {chosen.name} {' '.join(shown)}".rstrip()
     )
-    return _alone(command, chosen.name, short_help=what)
-
-
-def _broken(name: str, error: TrainmarkError) -> Any:
-    """Returns the command of a study that cannot be loaded, which says why."""
-
-    def command() -> None:
-        raise error
-
-    anything = {"ignore_unknown_options": True, "allow_extra_args": True}
-    return _alone(command, name, help=f"(cannot be used: {error})", context_settings=anything)
-
-
-def _alone(command: Callable[..., None], name: str, **options: Any) -> Any:
-    alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-    alone.command(name, **options)(command)
-    return click_command(alone)
+    return command_alone(command, chosen.name, short_help=what)
 
 
 def _give_options(command: Callable[..., None], options: list[Parameter]) -> None:

@@ -1,12 +1,15 @@
-"""Options of the commands of studies: those of every study, and one per axis."""
+"""Commands of studies and their options: those of every study, and one per axis."""
 
+from collections.abc import Callable
 from inspect import Parameter, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.main import get_command as click_command
 
 from trainmark.cli.options import DEFAULT_RUNS_DIR, AsJson, DataDir, RunsDir
+from trainmark.spec.errors import TrainmarkError
 
 if TYPE_CHECKING:
     from trainmark.studies.study import Axis
@@ -64,3 +67,20 @@ def example_of(axis: "Axis") -> str:
 def axis_argument(axis: str) -> str:
     """Returns the name of the parameter that holds an axis."""
     return f"axis_{axis.replace('-', '_')}"
+
+
+def broken_command(name: str, error: TrainmarkError) -> Any:
+    """Returns the command of a study that cannot be loaded, which says why."""
+
+    def command() -> None:
+        raise error
+
+    anything = {"ignore_unknown_options": True, "allow_extra_args": True}
+    return command_alone(command, name, help=f"(cannot be used: {error})", context_settings=anything)
+
+
+def command_alone(command: Callable[..., None], name: str, **options: Any) -> Any:
+    """Returns a function as a command of its own."""
+    alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+    alone.command(name, **options)(command)
+    return click_command(alone)

@@ -17,7 +17,7 @@ from typing import Any
 from trainmark.machine.processes import is_alive, this_process
 from trainmark.machine.storage import is_disk_full, no_space
 from trainmark.spec.errors import RunFailedError, StorageError
-from trainmark.spec.files import write_json
+from trainmark.spec.files import remove_leftovers, write_json
 from trainmark.spec.run_folder import RunFolder
 
 STOP_TIMEOUT_S = 30.0
@@ -50,6 +50,7 @@ def claimed(folder: RunFolder, what: str = "Run") -> Iterator[None]:
             f"{what} {folder.run_id} cannot be claimed: {error.strerror}. Make {folder.path} writable, or copy it to a "
             "writable folder and resume the copy."
         ) from error
+    remove_leftovers(claim.parent, older_than_s=STALE_S)  # younger ones may be of a process that claims just now
     ended = threading.Event()
     threading.Thread(target=_keep_fresh, args=(claim, ended), daemon=True).start()
     try:

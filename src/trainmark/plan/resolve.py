@@ -58,7 +58,7 @@ def read_site_file(path: Path) -> Site:
 
 def _read_toml(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8"))  # also of a pipe: --config <(…)
     except FileNotFoundError:
         raise ConfigError(f"{path} does not exist. Give the path of a TOML file.") from None
     except IsADirectoryError:

@@ -6,6 +6,7 @@ import tomllib
 from pathlib import Path
 
 from trainmark.spec.config import RunConfig
+from trainmark.spec.files import read_regular
 from trainmark.spec.site import Site
 
 
@@ -25,12 +26,12 @@ def site_text(site: Site) -> str:
 
 def read_config(path: Path) -> RunConfig:
     """Reads what `config_text` wrote."""
-    return RunConfig.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+    return RunConfig.model_validate(tomllib.loads(read_regular(path).decode("utf-8")))
 
 
 def read_site(path: Path) -> Site:
     """Reads what `site_text` wrote."""
-    return Site.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+    return Site.model_validate(tomllib.loads(read_regular(path).decode("utf-8")))
 
 
 def config_hash(config: RunConfig) -> str:

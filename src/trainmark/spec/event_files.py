@@ -11,6 +11,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from trainmark.spec import events, machine_events, model_events
 from trainmark.spec.events import Event
+from trainmark.spec.files import read_regular
 
 E = TypeVar("E", bound=Event)
 
@@ -72,9 +73,7 @@ def read_events(path: Path, offset: int = 0) -> tuple[list[Event], int]:
     Damaged lines, such as those torn by a crash, are skipped.
     """
     try:
-        with path.open("rb") as file:
-            file.seek(offset)
-            data = file.read()
+        data = read_regular(path, offset)
     except OSError:  # missing so far, or temporarily unreadable
         return [], offset
     whole, newline, _ = data.rpartition(b"\n")
@@ -83,7 +82,7 @@ def read_events(path: Path, offset: int = 0) -> tuple[list[Event], int]:
 
 def read_event_file(path: Path, *, is_over: bool) -> EventFile:
     """Reads a whole file; a partial last line counts as damaged once writing is over. Raises OSError."""
-    lines = path.read_bytes().split(b"\n")
+    lines = read_regular(path).split(b"\n")
     return _read_lines(lines if is_over else lines[:-1])
 
 

@@ -18,7 +18,6 @@ from trainmark.launch.launcher import Launcher, load_launcher
 from trainmark.machine.claims import claimed
 from trainmark.machine.stop import raise_if_stopped, stoppable
 from trainmark.machine.storage import is_disk_full, no_space
-from trainmark.plan.resolve import read_site_file
 from trainmark.spec.errors import InterruptedRunError, RunFailedError, SchedulerError, StorageError, TrainmarkError
 from trainmark.spec.files import write_text
 from trainmark.spec.member_state import FINAL_STATES
@@ -28,7 +27,15 @@ from trainmark.spec.stored_run import read_config_and_plan
 from trainmark.studies.find import load_study
 from trainmark.studies.make import plan_point, with_points
 from trainmark.studies.outcomes import Outcome, Outcomes
-from trainmark.studies.record import RESUME, PlannedStudyRun, StudyFolder, StudyRecord, read_study, write_record
+from trainmark.studies.record import (
+    RESUME,
+    PlannedStudyRun,
+    StudyFolder,
+    StudyRecord,
+    read_study,
+    read_study_site,
+    write_record,
+)
 from trainmark.studies.stored_outcomes import is_of, mark_of, outcome_of, outcomes_of, provenance_of, reason_of
 
 
@@ -191,7 +198,7 @@ def worked_on(folder: StudyFolder) -> Iterator[None]:
 
 def conduct(folder: StudyFolder, watching: Watching) -> Outcomes:
     """Runs whatever is missing, refines the study as long as it wants to, and returns the outcomes."""
-    record, site = read_study(folder), read_site_file(folder.site)
+    record, site = read_study(folder), read_study_site(folder)
     study = load_study(record.study)
     work = _Conduct(folder, record, site, watching)
     while True:

@@ -10,7 +10,7 @@ from trainmark.machine.stop import unstoppable
 from trainmark.report.drawing import Figure, draw_pdf
 from trainmark.report.study_page import StudySection, study_page
 from trainmark.spec.errors import RunFailedError
-from trainmark.spec.files import write_atomically, write_text
+from trainmark.spec.files import remove_leftovers, write_atomically, write_text
 from trainmark.spec.table import Table
 from trainmark.studies.conduct import Watching, conduct, worked_on
 from trainmark.studies.find import load_study
@@ -42,6 +42,7 @@ def publish(folder: StudyFolder, record: StudyRecord, outcomes: Outcomes) -> Tab
             content = draw_pdf(figure)
             write_atomically(folder.figure(figure.name, "pdf"), partial(_write, content))
     write_text(folder.page, study_page([section]))
+    remove_leftovers(folder.path)  # of killed processes: this one holds the study
     return section.table
 
 

@@ -10,9 +10,11 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from trainmark.spec.config import Section, Setting
+from trainmark.spec.config_file import read_site
 from trainmark.spec.errors import RunNotFoundError
-from trainmark.spec.files import one_line, write_text
+from trainmark.spec.files import one_line, read_regular, write_text
 from trainmark.spec.run_folder import RunFolder, matches_id
+from trainmark.spec.site import Site
 from trainmark.spec.validation_errors import describe_error
 from trainmark.studies.outcomes import Point
 
@@ -188,7 +190,7 @@ def write_record(folder: StudyFolder, record: StudyRecord) -> None:
 def read_study(folder: StudyFolder) -> StudyRecord:
     """Reads study.json; raises with the file's name and what is wrong with it."""
     try:
-        return StudyRecord.model_validate_json(folder.record.read_bytes())
+        return StudyRecord.model_validate_json(read_regular(folder.record))
     except ValidationError as error:
         first = error.errors()[0]
         reason = f"{'.'.join(map(str, first['loc'])) or 'it'} {describe_error(first)}"
@@ -197,6 +199,16 @@ def read_study(folder: StudyFolder) -> StudyRecord:
     raise RunNotFoundError(
         f"{folder.record} cannot be read: {reason}. Its runs are stored beside it: trainmark results lists them."
     ) from None
+
+
+def read_study_site(folder: StudyFolder) -> Site:
+    """Reads site.toml; raises with what is wrong with it."""
+    try:
+        return read_site(folder.site)
+    except (OSError, ValueError) as error:
+        raise RunNotFoundError(
+            f"{folder.site} cannot be read: {one_line(error)}. Restore it from a copy; a run of the study has one."
+        ) from None
 
 
 def all_studies(runs_dir: Path) -> list[StudyFolder]:

@@ -4,7 +4,6 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from trainmark.plan.resolve import read_site_file
 from trainmark.spec.errors import RunNotFoundError, TrainmarkError
 from trainmark.spec.files import one_line, read_record
 from trainmark.spec.result import Result
@@ -12,7 +11,7 @@ from trainmark.spec.run_folder import RunFolder
 from trainmark.store.new_run import StudyMark
 from trainmark.store.runs import read_result
 from trainmark.studies.outcomes import Outcome, Outcomes, PointOutcomes
-from trainmark.studies.record import PlannedStudyRun, StudyFolder, StudyRecord
+from trainmark.studies.record import PlannedStudyRun, StudyFolder, StudyRecord, read_study_site
 
 
 def outcomes_of(folder: StudyFolder, record: StudyRecord) -> Outcomes:
@@ -21,7 +20,7 @@ def outcomes_of(folder: StudyFolder, record: StudyRecord) -> Outcomes:
     for number, planned in enumerate(record.points):
         runs = tuple(outcome_of(folder, record, run) for run in record.runs_of(number))
         points.append(PointOutcomes(planned.point, runs, refused=planned.refused))
-    site = read_site_file(folder.site)
+    site = read_study_site(folder)
     return Outcomes(tuple(points), record.repeats, record.max_spread, record.axes, record.base, site)
 
 
@@ -29,6 +28,8 @@ def outcome_of(folder: StudyFolder, record: StudyRecord, run: PlannedStudyRun) -
     """Reads the outcome of one run; only a complete Result of that very run counts."""
     run_folder = folder.run(run.run_id)
     try:
+        if run_folder.result.exists() and not run_folder.result.is_file():  # reading a pipe would block
+            raise RunNotFoundError(f"{run_folder.result} is not a file. Move it away.")
         result = read_result(run_folder)
         reason = _why_not(folder, record, run, result)
     except (OSError, TrainmarkError) as error:

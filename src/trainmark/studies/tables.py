@@ -150,6 +150,7 @@ def _notes(outcomes: Outcomes, point: PointOutcomes, measures: Sequence[Measure]
 
 # What may make the figures of a run differ from those of an undisturbed one.
 DOUBTS: Mapping[str, Callable[[Result], bool]] = {
+    "with damaged files": lambda result: bool(result.damage),
     "restarted from a checkpoint": lambda result: any(member.restarted for member in result.members),
     "trained members at different times": lambda result: len({member.attempts for member in result.members}) > 1,
     "never settled": lambda result: False in _settled(result),
@@ -179,12 +180,18 @@ def _reasons(point: PointOutcomes, empty: Sequence[Measure]) -> list[tuple[str, 
 
 
 def _fewer_rounds(point: PointOutcomes, rounds: Iterable[tuple[Measure, int]]) -> list[str]:
-    """Says which ratios and differences have fewer rounds than the row has runs: their base is missing in others."""
+    """Says which columns have fewer values than the row has runs.
+
+    Ratios and differences lack rounds whose base is missing, metrics the runs whose files are damaged.
+    """
     labels: dict[str, list[str]] = {}
+    whole = [result for result in point.results() if not result.damage]
     for measure, n in rounds:
         measured = sum(run.value(measure.source) is not None for run in point.runs) if measure.source else 0
         if n < measured:
             labels.setdefault(f"from {n} of {measured} rounds", []).append(measure.label)
+        elif not measure.source and measure.name in metric_rows() and n == len(whole) < len(point.results()):
+            labels.setdefault(f"from {n} of {counted(len(point.results()), 'run')}", []).append(measure.label)
     return [f"{', '.join(of_reason)}: {reason}" for reason, of_reason in labels.items()]
 
 
