@@ -28,6 +28,7 @@ class PlannedPoint(Section):
     point: Point
     refused: str | None = None
     seconds: tuple[float, float] | None = None  # None: unknown
+    limit_seconds: float | None = None  # the time limit of its jobs, if they have one
     nodes: int = 1
 
 
@@ -57,7 +58,14 @@ class StudyRecord(Section):
     data_dir: str | None = None  # None: the default in the runs folder
     points: tuple[PlannedPoint, ...] = ()
     runs: tuple[PlannedStudyRun, ...] = ()  # in the order in which they start
+    runs_at_start: int | None = None  # None: all; a search adds to them
+    most_more: int = 0  # runs that a search may add
     parts: dict[str, str] = Field(default_factory=dict)  # of `all`: name of a study → its id, or why it cannot run
+
+    @property
+    def num_at_start(self) -> int:
+        """Runs that were known before anything ran; a search adds to them."""
+        return self.runs_at_start if self.runs_at_start is not None else len(self.runs)
 
     def runs_of(self, point: int) -> list[PlannedStudyRun]:
         """Returns the repeats of a point, by round."""

@@ -80,6 +80,7 @@ class Study:
     repeats: int = 5
     max_spread: float = 0.10  # of the repeats of a point: larger ones are flagged
     refine: Callable[[Outcomes], list[Point]] = no_more  # more points, once all have run; [] ends the study
+    most_more: Callable[[Request], int] = lambda request: 0  # points that `refine` may add in all
 
     def axis(self, name: str) -> Axis:
         """Returns an axis by name; raises with the names that there are."""
