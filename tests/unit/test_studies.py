@@ -22,7 +22,8 @@ from trainmark.spec.site import NodeGroup, Site, Slot
 from trainmark.spec.table import Column, Table
 from trainmark.studies.axes import parse_values, powers_of_two
 from trainmark.studies.make import Asked, make_study, write_study
-from trainmark.studies.outcomes import Point, summarise
+from trainmark.studies.outcomes import summarise
+from trainmark.studies.point import Point
 from trainmark.studies.preview import expected_seconds, preview_lines
 from trainmark.studies.record import StudyFolder, find_study, read_study
 from trainmark.studies.study import Axis, Request, Study, nested
@@ -217,6 +218,31 @@ def test_the_preview_says_points_runs_time_and_node_hours(tmp_path: Path) -> Non
     on_slurm = record.model_copy(update={"base": {**record.base, "launch": {"launcher": "slurm"}}})
     assert "; 30 min 00 s to 1 h 00 min one after another, less if Slurm starts several" in preview_lines(on_slurm)[0]
     assert preview_lines(made(tmp_path))[0].startswith("probe: 2 points × 3 repeats = 6 runs; ")
+
+
+def test_jobs_of_unknown_speed_are_bounded_by_their_time_limit(tmp_path: Path) -> None:
+    record = made(tmp_path)
+    points = [
+        planned.model_copy(update={"seconds": None, "limit_seconds": 1800.0, "nodes": nodes})
+        for planned, nodes in zip(record.points, (1, 16), strict=True)
+    ]
+    bounded = record.model_copy(update={"points": tuple(points)})
+    # 3 repeats × (1 + 16) nodes × half an hour
+    assert preview_lines(bounded)[0] == (
+        "probe: 2 points × 3 repeats = 6 runs; on up to 16 nodes; by the time limit of their jobs (30 min 00 s) at "
+        "most 3 h 00 min one after another, 26 node-hours; --set train.minutes=… makes runs of a known length"
+    )
+    endless = bounded.model_copy(update={"points": tuple(p.model_copy(update={"limit_seconds": None}) for p in points)})
+    assert preview_lines(endless)[0].endswith(
+        "how long they take is known after the first run; --set train.minutes=… makes runs of a known length"
+    )
+
+
+def test_many_points_that_cannot_run_for_one_reason_are_one_line(tmp_path: Path) -> None:
+    record = made(tmp_path, axes={"batch": (8, 100_001, 100_002, 100_003, 100_004)})
+    _, eight, first, rest = preview_lines(record)
+    assert eight.startswith("  batch=8: ") and first.startswith("  batch=100001: cannot run: ")
+    assert rest == "  and 3 points more like it, up to batch=100004"
 
 
 def test_slots_are_divided_anew_without_losing_nodes_cores_or_memory() -> None:

@@ -53,6 +53,7 @@ def test_the_preview_of_all_has_a_line_per_study_and_the_total(tmp_path: Path) -
     runs = sum(len(part.runs) for part in parts)
     low, high = (round(sum(each[end] for part in parts if (each := expected_seconds(part)))) for end in (0, 1))
     assert lines[-1].startswith(f"all: 2 studies, {runs} runs; ") and 0 < low < high
+    assert lines[-1].endswith(" node-hours")
 
 
 @pytest.mark.usefixtures("two_studies")

@@ -14,7 +14,8 @@ from trainmark.report.drawing import Plot
 from trainmark.spec.run_folder import RunFolder
 from trainmark.spec.table import Table
 from trainmark.studies.batching import BATCHING, learning_of
-from trainmark.studies.outcomes import Outcome, Point, PointOutcomes
+from trainmark.studies.outcomes import Outcome, PointOutcomes
+from trainmark.studies.point import Point
 from trainmark.studies.study import Request
 
 QUALITIES = (0.70, 0.80, 0.75, 0.78, 0.72)  # of random batches, by seed

@@ -14,7 +14,8 @@ from trainmark.report.bars import HeatMap
 from trainmark.report.drawing import Plot
 from trainmark.spec.table import Table
 from trainmark.studies.ensemble import ENSEMBLE, table_of
-from trainmark.studies.outcomes import Outcome, Outcomes, Point, PointOutcomes
+from trainmark.studies.outcomes import Outcome, Outcomes, PointOutcomes
+from trainmark.studies.point import Point
 from trainmark.workloads.quality.map50 import Map50
 
 # Four held-out samples, all of class 0: the probability of class 0 that each of three members gives.

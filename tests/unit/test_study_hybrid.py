@@ -15,7 +15,8 @@ from trainmark.spec.site import NodeGroup, Site, Slot
 from trainmark.spec.table import Table
 from trainmark.studies.axes import divisors
 from trainmark.studies.hybrid import HYBRID, batch_per_process
-from trainmark.studies.outcomes import Point, PointOutcomes
+from trainmark.studies.outcomes import PointOutcomes
+from trainmark.studies.point import Point
 from trainmark.studies.study import Request, nested
 
 SPEED = "throughput_samples_per_s"

@@ -7,14 +7,16 @@ from pathlib import Path
 import pytest
 
 from tests.unit.written_outcomes import outcomes, point
+from trainmark.report.drawing import Plot
 from trainmark.spec.config import Setting
 from trainmark.spec.errors import ConfigError
 from trainmark.spec.run_folder import Places
 from trainmark.spec.site import NodeGroup, Site, Slot
-from trainmark.studies.largest_batch import GIB, PEAK, check_limit, next_batch, within_reach
+from trainmark.studies.largest_batch import GIB, PEAK, check_limit, most_tries, next_batch, within_reach
 from trainmark.studies.make import Asked, make_study
 from trainmark.studies.memory import MEMORY, SPEED
 from trainmark.studies.outcomes import Outcomes, PointOutcomes
+from trainmark.studies.preview import most_runs, preview_lines, preview_record
 
 MIB = 2**20
 TWO_CORES = Site(name="two", groups=(NodeGroup(slots=(Slot(cores=(0,)), Slot(cores=(1,)))),))
@@ -162,7 +164,7 @@ def test_the_largest_batches_are_findings_and_bars_and_gaps_stay_gaps() -> None:
     assert "technique=offload-host precision=fp32 batch=64 (activations are in host memory already)" in memory.caption
 
 
-def test_techniques_are_compared_at_the_batch_of_most_of_them_and_the_others_are_stated_gaps() -> None:
+def test_techniques_are_compared_with_none_over_all_batches_and_what_failed_is_a_stated_gap() -> None:
     # At 128, the largest, the search came by with recompute alone; at 64 two of three can be compared, at 32 as well.
     table = MEMORY.analyse(
         of(
@@ -173,20 +175,46 @@ def test_techniques_are_compared_at_the_batch_of_most_of_them_and_the_others_are
         )
     )
     drawn = MEMORY.figures(table)[1]
-    ((plot,),) = drawn.rows
-    assert plot.title == "fp32, batch 64"
-    saved, lost = plot.bars
-    assert set(saved.names) == {"recompute", "sharded", "offload-disk"} and saved.names == lost.names
-    by_name = dict(zip(lost.names, lost.y.tolist(), strict=True))
-    assert by_name == pytest.approx({"recompute": 25, "sharded": 20, "offload-disk": float("nan")}, nan_ok=True)
-    assert drawn.svg is not None and drawn.svg.count(">no result<") == 2
+    ((saved, lost),) = drawn.rows
+    assert isinstance(saved, Plot) and isinstance(lost, Plot)
+    assert (saved.title, lost.title) == ("fp32: memory saved", "fp32: throughput lost")
+    found = {each.label: (each.x.tolist(), each.y.tolist()) for each in lost.curves}
+    assert found == {"recompute": ([32, 64, 128], [25, 25, 25]), "sharded": ([32, 64], pytest.approx([20, 20]))}
+    # 1 − (1024 + 4 · 64) / (1024 + 10 · 64), in percent
+    assert saved.curves[0].y.tolist()[1] == pytest.approx(100 * (1 - 1280 / 1664))
+    assert drawn.svg is not None and "offload-disk precision=fp32 batch=64 (failed" in drawn.caption
 
 
-def test_a_technique_without_a_run_at_the_compared_batch_keeps_its_place() -> None:
-    table = MEMORY.analyse(of(linear("none", 64, 10), linear("recompute", 64, 4), linear("sharded", 32, 8)))
-    ((plot,),) = MEMORY.figures(table)[1].rows
-    assert plot.bars[0].names == ("recompute", "sharded")
-    assert plot.bars[0].y.tolist() == pytest.approx([100 * (1 - 1280 / 1664), float("nan")], nan_ok=True)
+def test_a_search_tries_no_more_batches_than_were_announced() -> None:
+    # Beyond the axis 4 doublings and 4 halvings; between 64 and 1024, 960 in steps of 4 are 8 halvings; 3 to spare.
+    assert most_tries((32, 64)) == 4 + 4 + 3
+    assert most_tries((64, 1024)) == 8 + 3
+    assert most_tries((4096,)) == 12 + 3  # down to one sample
+    for axis in ((32, 64), (64, 1024), (4096,), (1,)):
+        for largest in range(0, 20 * axis[-1], max(1, axis[-1] // 7)):
+            tried = searched(lambda batch, most=largest: batch <= most, axis, 16 * axis[-1])
+            assert len(tried) - len(axis) <= most_tries(axis)
+
+
+def test_runs_of_the_search_are_announced_before_anything_starts(tmp_path: Path) -> None:
+    axes: dict[str, tuple[Setting, ...]] = {"batch": (32, 64), "precision": ("fp32",), "technique": ("none",)}
+    record = make_study(MEMORY, Asked(axes={**axes, "limit": (0.5,)}, repeats=2), TWO_CORES, Places.of(tmp_path))
+    assert (len(record.runs), record.most_more, most_runs(record)) == (4, 22, 26)
+    assert "2 points × 2 repeats = 4 runs, then a search of at most 22 more; " in preview_lines(record)[0]
+    assert "(with the search up to about " in preview_lines(record)[0]
+    assert preview_record(record)["most_runs"] == 26
+    without = make_study(MEMORY, Asked(axes=axes, repeats=2), TWO_CORES, Places.of(tmp_path))
+    assert most_runs(without) == 4 and "search" not in preview_lines(without)[0]
+
+
+def test_a_larger_batch_that_needed_less_memory_widens_what_was_found() -> None:
+    def one(batch: int, mib: float) -> PointOutcomes:
+        return point(at("none", batch), [{PEAK: mib * MIB, SPEED: 1.0}])
+
+    # 2048 MiB; 96 needed 30 MiB less than 64: 100, 8 MiB below the limit, and 104, 12 MiB above, cannot be told.
+    points = (one(64, 2010), one(96, 1980), one(100, 2040), one(104, 2060), one(128, 2200))
+    (found,) = MEMORY.analyse(of(*points)).findings
+    assert found == ("largest batch within 2 GiB, fp32 (single runs): none at least 96 (not 128; peaks vary by 30 MiB)")
 
 
 def test_what_is_not_known_of_the_largest_batch_is_said_and_drawn_as_that() -> None:

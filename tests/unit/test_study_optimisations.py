@@ -13,7 +13,8 @@ from trainmark.spec.run_folder import Places
 from trainmark.spec.site import NodeGroup, Site, Slot
 from trainmark.studies.make import Asked, make_study
 from trainmark.studies.optimisations import OPTIMISATIONS
-from trainmark.studies.outcomes import Outcomes, Point, PointOutcomes
+from trainmark.studies.outcomes import Outcomes, PointOutcomes
+from trainmark.studies.point import Point
 from trainmark.studies.study import Request
 
 SPEED, QUALITY = "throughput_samples_per_s", "quality_ensemble"

@@ -17,7 +17,8 @@ from trainmark.spec.run_folder import Places
 from trainmark.studies.axes import parse_values
 from trainmark.studies.find import load_study
 from trainmark.studies.make import Asked
-from trainmark.studies.outcomes import Outcomes, Point
+from trainmark.studies.outcomes import Outcomes
+from trainmark.studies.point import Point
 from trainmark.studies.study import Axis
 from trainmark.studies.whole import make_all
 

@@ -12,7 +12,8 @@ from trainmark.plan.resolve import resolve_config
 from trainmark.report.drawing import Plot
 from trainmark.spec.errors import ConfigError
 from trainmark.spec.site import NodeGroup, Site, Slot
-from trainmark.studies.outcomes import Outcome, Point, PointOutcomes
+from trainmark.studies.outcomes import Outcome, PointOutcomes
+from trainmark.studies.point import Point
 from trainmark.studies.scaling import SCALING
 from trainmark.studies.study import Request
 

@@ -14,7 +14,8 @@ from trainmark.spec.config import Setting
 from trainmark.spec.run_folder import RunFolder
 from trainmark.spec.site import NodeGroup, Site, Slot
 from trainmark.spec.table import Table
-from trainmark.studies.outcomes import Outcome, Point, PointOutcomes
+from trainmark.studies.outcomes import Outcome, PointOutcomes
+from trainmark.studies.point import Point
 from trainmark.studies.size_and_shape import SIZE_AND_SHAPE, steps_of
 from trainmark.studies.study import Request
 

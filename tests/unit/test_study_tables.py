@@ -6,7 +6,8 @@ import pytest
 
 from tests.unit.written_outcomes import outcomes, point, result
 from trainmark.spec.result import Metric
-from trainmark.studies.outcomes import Outcome, Outcomes, Point, PointOutcomes
+from trainmark.studies.outcomes import Outcome, Outcomes, PointOutcomes
+from trainmark.studies.point import Point
 from trainmark.studies.tables import Measure, build_table, difference, figure, heat_map, metric, ratio
 
 SPEED = "throughput_samples_per_s"

@@ -11,7 +11,8 @@ from trainmark.spec.errors import ConfigError
 from trainmark.spec.site import NodeGroup, Site, Slot
 from trainmark.spec.table import Table
 from trainmark.studies.axes import divisors
-from trainmark.studies.outcomes import Outcome, Outcomes, Point, PointOutcomes
+from trainmark.studies.outcomes import Outcome, Outcomes, PointOutcomes
+from trainmark.studies.point import Point
 from trainmark.studies.study import Request, Values
 from trainmark.studies.trade_off import TRADE_OFF
 

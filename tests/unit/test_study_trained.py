@@ -13,7 +13,8 @@ from trainmark.spec.plan import Job, Rank
 from trainmark.spec.run_folder import Places
 from trainmark.spec.table import Table
 from trainmark.studies.make import Asked, make_study
-from trainmark.studies.outcomes import Outcome, Point, PointOutcomes
+from trainmark.studies.outcomes import Outcome, PointOutcomes
+from trainmark.studies.point import Point
 from trainmark.studies.publish import analyse
 from trainmark.studies.record import StudyFolder
 from trainmark.studies.tables import build_table, metric

@@ -12,7 +12,8 @@ from trainmark.report.drawing import Plot
 from trainmark.spec.machine_events import Usage
 from trainmark.spec.site import NodeGroup, Site, Slot
 from trainmark.spec.table import Table
-from trainmark.studies.outcomes import Outcome, Outcomes, Point, PointOutcomes
+from trainmark.studies.outcomes import Outcome, Outcomes, PointOutcomes
+from trainmark.studies.point import Point
 from trainmark.studies.study import Request
 from trainmark.studies.utilisation import UTILISATION, table_of
 

@@ -14,7 +14,8 @@ from trainmark.spec.errors import ConfigError
 from trainmark.spec.run_folder import Places
 from trainmark.spec.site import NodeGroup, Site, Slot
 from trainmark.studies.make import Asked, make_study
-from trainmark.studies.outcomes import Outcome, Outcomes, Point, PointOutcomes
+from trainmark.studies.outcomes import Outcome, Outcomes, PointOutcomes
+from trainmark.studies.point import Point
 from trainmark.studies.study import Request, nested
 from trainmark.studies.variants import SETTINGS, VARIANTS, interpreter
 from trainmark.studies.variants_figures import short_names

@@ -1,7 +1,8 @@
 """Which point is best: the verdict on written-out results."""
 
 from tests.unit.written_outcomes import Figures, outcomes, point, result
-from trainmark.studies.outcomes import Outcome, Point, PointOutcomes
+from trainmark.studies.outcomes import Outcome, PointOutcomes
+from trainmark.studies.point import Point
 from trainmark.studies.tables import build_table, metric
 from trainmark.studies.verdict import find_best, verdict
 

@@ -11,7 +11,7 @@ from trainmark.report.drawing import Plot
 from trainmark.spec.config import LaunchConfig, Setting
 from trainmark.spec.site import NodeGroup, Site, Slot
 from trainmark.spec.table import Table
-from trainmark.studies.outcomes import Point
+from trainmark.studies.point import Point
 from trainmark.studies.study import Request, nested
 from trainmark.studies.weak_scaling import WEAK_SCALING
 

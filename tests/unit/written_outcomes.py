@@ -6,7 +6,8 @@ from tests.unit.test_report_page import written_config, written_result
 from trainmark.spec.config import Setting
 from trainmark.spec.metrics import metric_rows
 from trainmark.spec.result import Metric, Result
-from trainmark.studies.outcomes import Outcome, Outcomes, Point, PointOutcomes
+from trainmark.studies.outcomes import Outcome, Outcomes, PointOutcomes
+from trainmark.studies.point import Point
 
 Figures = Mapping[str, float | str]  # a string: why the metric is unavailable
 DIVERGED = "failed: rank 0 failed: The loss became nan at step 5. Start a new run with a lower rate."

@@ -5,6 +5,7 @@ from trainmark.report.study_progress import StudyProgress
 from trainmark.spec.units import counted, show_value
 from trainmark.studies.conduct import Ended, Watching, launcher_of
 from trainmark.studies.outcomes import Outcome
+from trainmark.studies.preview import most_runs
 from trainmark.studies.record import PlannedStudyRun, StudyRecord
 
 
@@ -13,7 +14,9 @@ def watching(progress: StudyProgress) -> Watching:
 
     def started(record: StudyRecord, run: PlannedStudyRun) -> None:
         label = record.points[run.point].point.label
-        progress.started(record.runs.index(run), len(record.runs), label, run.round, record.repeats)
+        number, total = record.runs.index(run), most_runs(record)
+        is_bound = total > len(record.runs)
+        progress.started(number, total, label, run.round, record.repeats, is_bound=is_bound)
 
     def ended(record: StudyRecord, ended: Ended) -> None:
         point, left = ended.run.point, [run.point for run in ended.left]

@@ -17,9 +17,10 @@ class StudyProgress:
         self._clock = clock
         self._seconds: dict[int, list[float]] = {}  # measured, by point
 
-    def started(self, done: int, total: int, label: str, round_: int, rounds: int) -> None:
-        """Announces a run."""
-        self._print(f"run {done + 1} of {total}, round {round_} of {rounds}: {label}")
+    def started(self, done: int, total: int, label: str, round_: int, rounds: int, *, is_bound: bool = False) -> None:
+        """Announces a run; a search may end before the total."""
+        most = f"at most {total}" if is_bound else f"{total}"
+        self._print(f"run {done + 1} of {most}, round {round_} of {rounds}: {label}")
 
     def ended(self, point: int, outcome: str, seconds: float, left: Sequence[int], expected_s: float | None) -> None:
         """Tells the outcome of a run and how long the rest will take."""

@@ -5,7 +5,8 @@ from trainmark.spec.errors import ConfigError
 from trainmark.spec.table import Table
 from trainmark.studies.axes import fixed, powers_of_two
 from trainmark.studies.efficiency import efficiency, other_base
-from trainmark.studies.outcomes import Outcomes, Point, Summary
+from trainmark.studies.outcomes import Outcomes, Summary
+from trainmark.studies.point import Point
 from trainmark.studies.scaling import most_members, refuse_queueing, slot_cores, workers_of
 from trainmark.studies.study import Axis, Request, Study
 from trainmark.studies.tables import build_table, curve, figure, metric

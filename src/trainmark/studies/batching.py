@@ -11,7 +11,8 @@ from trainmark.spec.event_files import read_events
 from trainmark.spec.events import EpochStop, Evaluation
 from trainmark.spec.table import Table
 from trainmark.studies.axes import fixed
-from trainmark.studies.outcomes import Outcome, Outcomes, Point, PointOutcomes, Summary, summarise
+from trainmark.studies.outcomes import Outcome, Outcomes, PointOutcomes, Summary, summarise
+from trainmark.studies.point import Point
 from trainmark.studies.size_and_shape import STRATEGIES
 from trainmark.studies.size_and_shape_figures import RANDOM, RATIO
 from trainmark.studies.study import Axis, Overrides, Request, Study

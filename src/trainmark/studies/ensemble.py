@@ -12,7 +12,8 @@ from trainmark.report.drawing import Figure, Plot, Reference
 from trainmark.spec.table import Table
 from trainmark.spec.units import show_value
 from trainmark.studies.axes import fixed
-from trainmark.studies.outcomes import Outcomes, Point, PointOutcomes, Summary
+from trainmark.studies.outcomes import Outcomes, PointOutcomes, Summary
+from trainmark.studies.point import Point
 from trainmark.studies.scaling import members_on_equal_slots
 from trainmark.studies.study import Axis, Request, Study
 from trainmark.studies.tables import Measure, build_table, curve, figure

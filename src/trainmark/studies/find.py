@@ -11,7 +11,7 @@ from trainmark.spec.errors import StudyError, TrainmarkError
 from trainmark.spec.files import one_line
 from trainmark.spec.registries import STUDIES
 from trainmark.spec.table import Table
-from trainmark.studies.outcomes import Point
+from trainmark.studies.point import Point
 from trainmark.studies.record import FOLDER_NAME
 from trainmark.studies.study import Axis, Study
 

@@ -10,7 +10,8 @@ from trainmark.spec.errors import ConfigError
 from trainmark.spec.table import Cell, Table
 from trainmark.spec.units import counted
 from trainmark.studies.axes import divisors, fixed
-from trainmark.studies.outcomes import Outcomes, Point, PointOutcomes
+from trainmark.studies.outcomes import Outcomes, PointOutcomes
+from trainmark.studies.point import Point
 from trainmark.studies.study import Axis, Request, Study
 from trainmark.studies.tables import Measure, best_row, build_table, curve, figure, metric, number, ratio
 from trainmark.studies.verdict import CANNOT_TELL, between, find_best, judged

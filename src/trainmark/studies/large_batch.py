@@ -10,7 +10,8 @@ from trainmark.spec.config import RunChoices, Setting
 from trainmark.spec.errors import ConfigError
 from trainmark.spec.table import Table
 from trainmark.studies.axes import fixed
-from trainmark.studies.outcomes import Outcomes, Point, PointOutcomes, Summary
+from trainmark.studies.outcomes import Outcomes, PointOutcomes, Summary
+from trainmark.studies.point import Point
 from trainmark.studies.study import Axis, Request, Study
 from trainmark.studies.tables import Measure, build_table, curves, figure
 from trainmark.studies.target import (

@@ -1,6 +1,9 @@
 """The largest batch that fits into memory, by doubling and bisection: which one to try next, and what was found."""
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations, pairwise
+from math import inf
 from typing import NamedTuple
 
 from trainmark.spec.errors import ConfigError
@@ -10,6 +13,7 @@ PEAK = "peak_memory_bytes"
 GIB = 2**30
 RESOLUTION = 16  # the search ends with a batch that fits and one at most 1/16 larger that does not
 GROWTH = 16  # × the largest batch of the axis: the search goes no further
+SPARE_TRIES = 3  # where no batch may be tried that is expected to exceed the limit, steps are shorter
 OVERSHOOT = 9 / 8  # of the limit: no batch is tried that is expected to need more
 
 
@@ -69,12 +73,24 @@ def within_reach(batch: int, peaks: Mapping[int, float], limit_bytes: float | No
     return min(batch, max(last + 1, int(last + (OVERSHOOT * limit_bytes - high) / bytes_per_sample)))
 
 
+def most_tries(batches: Iterable[int]) -> int:
+    """Returns the most batches that a search tries beside those of the axis."""
+    ordered = sorted(batches)
+    # Halvings until two are 1/16 of the smaller, or one, apart: between neighbours of the axis, and below the smallest.
+    gaps = [(upper - lower) / max(1, lower / RESOLUTION) for lower, upper in pairwise([0, *ordered])]
+    beyond = math.log2(GROWTH) + math.log2(RESOLUTION)  # doublings, then halvings
+    return math.ceil(max(beyond, *(math.log2(gap) for gap in gaps if gap > 0))) + SPARE_TRIES
+
+
 class Search:
     """The batches tried so far under one limit, all else being equal."""
 
-    def __init__(self, points: Sequence[PointOutcomes], limit_bytes: float | None, largest_of_axis: int) -> None:
+    def __init__(
+        self, points: Sequence[PointOutcomes], limit_bytes: float | None, axis: Sequence[int], *, most_tries: int
+    ) -> None:
         self._limit_bytes = limit_bytes
-        self._most = GROWTH * largest_of_axis
+        self._most = GROWTH * max(axis)
+        self._is_over = len({int(point.at["batch"]) for point in points} - set(axis)) >= most_tries
         self._points = {int(point.at["batch"]): point for point in points}
         verdicts = {batch: fits(point, limit_bytes) for batch, point in self._points.items()}
         self._tried = {batch: verdict for batch, verdict in verdicts.items() if verdict is not None}
@@ -82,7 +98,7 @@ class Search:
     def next(self) -> int | None:
         """Returns the batch to try next; None if the search is over."""
         batch = next_batch(self._tried, self._most)
-        if batch is None or self._failed():
+        if batch is None or self._failed() or self._is_over:
             return None
         fitted = [b for b, did_fit in self._tried.items() if did_fit]
         peaks = {b: max(peak for peak in self._points[b].values(PEAK) if peak is not None) for b in fitted}
@@ -98,12 +114,29 @@ class Search:
         """Returns what the search found so far."""
         fitted, too_large = _ends(self._tried)
         if next_batch(self._tried, self._most) is None and too_large is not None:
-            return LargestBatch(fitted, too_large, is_found=True)
+            return self._widened(fitted, too_large)
         ended = "the search ended before one did not fit"
         note = ended if too_large is None else f"not {too_large}; the search has not ended"
         for batch in self._failed()[:1]:
             note = f"batch {batch}: {self._points[batch].gap or 'some of its runs failed'}"
         return LargestBatch(fitted, too_large, is_found=False, note=note)
+
+    def _widened(self, fitted: int, too_large: int) -> LargestBatch:
+        """Returns what was found; where a larger batch needed less memory, by as much as measurements differ."""
+        peaks = {b: [peak for peak in point.values(PEAK) if peak is not None] for b, point in self._points.items()}
+        ordered = [peaks[batch] for batch in sorted(peaks) if peaks[batch]]
+        noise = max((max(a) - min(b) for a, b in combinations(ordered, 2)), default=0.0)
+        if noise <= 0 or self._limit_bytes is None:
+            return LargestBatch(fitted, too_large, is_found=True)
+        limit = self._limit_bytes
+        sure = [b for b, did_fit in self._tried.items() if did_fit and b <= fitted and max(peaks[b]) <= limit - noise]
+        above = [b for b, did_fit in self._tried.items() if not did_fit and min(peaks[b], default=inf) > limit + noise]
+        largest, smallest = max(sure, default=0), min(above, default=None)
+        if (largest, smallest) == (fitted, too_large):
+            return LargestBatch(fitted, too_large, is_found=True)
+        varied = f"peaks vary by {noise / 2**20:.3g} MiB"
+        note = varied if smallest is None else f"not {smallest}; {varied}"
+        return LargestBatch(largest, smallest, is_found=False, note=note)
 
 
 def check_limit(limit_gib: float, workers: int, available_bytes: int) -> None:

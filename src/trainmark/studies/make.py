@@ -25,7 +25,8 @@ from trainmark.spec.run_folder import Places
 from trainmark.spec.site import Site
 from trainmark.spec.units import show_bytes
 from trainmark.store.new_run import check_runs_dir
-from trainmark.studies.outcomes import OUT_OF_MEMORY, Point
+from trainmark.studies.outcomes import OUT_OF_MEMORY
+from trainmark.studies.point import Point
 from trainmark.studies.record import (
     MAX_RUNS,
     RESUME,
@@ -82,8 +83,10 @@ def make_study(study: Study, asked: Asked, site: Site, places: Places) -> StudyR
         base=merged_values(sources),
         is_smallest=asked.is_smallest,
         data_dir=None if places == Places.of(places.runs) else str(places.data),
+        most_more=study.most_more(request) * repeats,
     )
     record = with_points(record, points, site, places)
+    record = record.model_copy(update={"runs_at_start": len(record.runs)})
     if points and not record.runs:
         raise PlanError(f"No point of the study {study.name} can run. {record.points[0].refused}")
     return record
@@ -182,6 +185,7 @@ def _planned(record: StudyRecord, point: Point, site: Site, places: Places) -> P
         raise
     except TrainmarkError as error:
         return PlannedPoint(point=point, refused=str(error))
+    on_slurm = planned.config.launch.launcher == "slurm"
     estimate, nodes = planned.estimate, {node for job in planned.plan.first_jobs for node in job.nodes}
     least = None if estimate.worker_bytes is None else estimate.worker_bytes.least * estimate.workers_at_a_time
     refused = None
@@ -190,7 +194,14 @@ def _planned(record: StudyRecord, point: Point, site: Site, places: Places) -> P
             f"would run {OUT_OF_MEMORY}: needs at least {show_bytes(least)}, "
             f"but {show_bytes(estimate.available_bytes)} are available"
         )
-    return PlannedPoint(point=point, refused=refused, seconds=estimate.seconds, nodes=len(nodes))
+    minutes = planned.config.launch.time_limit_minutes or (site.slurm.time_limit_minutes if on_slurm else None)
+    return PlannedPoint(
+        point=point,
+        refused=refused,
+        seconds=estimate.seconds,
+        limit_seconds=60.0 * minutes if on_slurm and minutes else None,
+        nodes=len(nodes),
+    )
 
 
 def write_studies(records: Sequence[StudyRecord], site: Site, runs_dir: Path) -> StudyFolder:

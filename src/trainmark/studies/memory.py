@@ -9,9 +9,10 @@ import psutil
 from trainmark.spec.config import Setting
 from trainmark.spec.table import Table
 from trainmark.studies.axes import fixed
-from trainmark.studies.largest_batch import GIB, PEAK, LargestBatch, Search, check_limit
+from trainmark.studies.largest_batch import GIB, PEAK, LargestBatch, Search, check_limit, most_tries
 from trainmark.studies.memory_figures import NONE, memory_figures
-from trainmark.studies.outcomes import Outcomes, Point, PointOutcomes, Summary
+from trainmark.studies.outcomes import Outcomes, PointOutcomes, Summary
+from trainmark.studies.point import Point
 from trainmark.studies.study import Axis, Overrides, Request, Study
 from trainmark.studies.tables import Measure, build_table, metric
 
@@ -84,13 +85,23 @@ def _searches(outcomes: Outcomes) -> Iterator[_Curve]:
     limits: list[float | None] = [float(limit) for limit in outcomes.axes.get("limit", ())]
     limits = limits or ([None] if has_accelerators else [])
     curves = dict.fromkeys((str(point.at["technique"]), str(point.at["precision"])) for point in outcomes.points)
+    most = most_tries(int(batch) for batch in outcomes.axes["batch"])  # limits share what they try
     for limit in limits:
         for technique, precision in curves:
             if limit is None and technique.startswith("offload"):
                 continue  # until the accelerator is full, host memory or disk may be
             points = outcomes.where(technique=technique, precision=precision)
-            largest = max(int(batch) for batch in outcomes.axes["batch"])
-            yield _Curve(technique, precision, limit, Search(points, None if limit is None else limit * GIB, largest))
+            axis = [int(batch) for batch in outcomes.axes["batch"]]
+            search = Search(points, None if limit is None else limit * GIB, axis, most_tries=most * len(limits))
+            yield _Curve(technique, precision, limit, search)
+
+
+def _most_more(request: Request) -> int:
+    """Points that the searches add at most."""
+    batches, precisions, techniques, limits = (axis.values(request) for axis in MEMORY.axes)
+    alone = [each for each in techniques if limits or not str(each).startswith("offload")]
+    searches = len(limits) or (1 if request.site.has_accelerators else 0)
+    return searches * len(precisions) * len(alone) * most_tries(map(int, batches))
 
 
 def _refine(outcomes: Outcomes) -> list[Point]:
@@ -157,7 +168,7 @@ def _analyse(outcomes: Outcomes) -> Table:
         "limits_gib": [float(limit) for limit in outcomes.axes.get("limit", ())],
         "accelerator_gib": memory,
     }
-    return build_table(outcomes, measures, _findings(largest), facts)
+    return build_table(outcomes, measures, _findings(largest, outcomes.repeats), facts)
 
 
 def _in_order(points: Sequence[PointOutcomes]) -> tuple[PointOutcomes, ...]:
@@ -178,12 +189,13 @@ def _accelerator_gib(outcomes: Outcomes) -> float | None:
     return min(known) / GIB if known else None
 
 
-def _findings(largest: Sequence[tuple[_Curve, LargestBatch]]) -> Iterator[str]:
+def _findings(largest: Sequence[tuple[_Curve, LargestBatch]], repeats: int) -> Iterator[str]:
     """One sentence per limit and precision: `largest batch within 2 GiB, fp32: none 100 (not 104), …`."""
     for limit, precision in dict.fromkeys((each.limit_gib, each.precision) for each, _ in largest):
         where = "on the accelerator" if limit is None else f"within {limit:g} GiB"
         found = [(e.technique, f) for e, f in largest if (e.limit_gib, e.precision) == (limit, precision)]
-        yield f"largest batch {where}, {precision}: {', '.join(_found_text(*each) for each in found)}"
+        runs = " (single runs)" if repeats == 1 else ""
+        yield f"largest batch {where}, {precision}{runs}: {', '.join(_found_text(*each) for each in found)}"
 
 
 def _found_text(technique: str, found: LargestBatch) -> str:
@@ -251,4 +263,5 @@ MEMORY = Study(
     repeats=3,
     max_spread=0.06,
     refine=_refine,
+    most_more=_most_more,
 )

@@ -10,7 +10,7 @@ from trainmark.report.bars import PALETTE, Bars
 from trainmark.report.drawing import Curve, Figure, Plot, Reference
 from trainmark.spec.table import Cell, Table
 from trainmark.studies.largest_batch import GIB, PEAK, RESOLUTION
-from trainmark.studies.tables import bars_of, curve, figure, number
+from trainmark.studies.tables import curve, figure
 
 NONE = "none"  # the technique that all others are compared with
 
@@ -25,7 +25,7 @@ def memory_figures(table: Table) -> list[Figure]:
             str(precision),
             "batch per worker (samples)",
             "peak memory per worker (GiB)",
-            tuple(_curves_in_gib(table, precision)),
+            tuple(_scaled_curves(table, PEAK, 1 / GIB, precision)),
             tuple(lines),
             x_scale="whole",  # memory grows linearly: a line is a line
             x_range=(0, None),
@@ -38,37 +38,34 @@ def memory_figures(table: Table) -> list[Figure]:
     return [*figures, _largest(table)] if table.facts["largest"] else figures
 
 
-def _curves_in_gib(table: Table, precision: Cell) -> Iterator[Curve]:
+def _scaled_curves(table: Table, column: str, factor: float, precision: Cell) -> Iterator[Curve]:
+    """A curve per technique over batch, times a factor, each in the colour of its technique."""
     for technique, colour in zip(table.values("technique"), PALETTE, strict=False):
         rows = table.where(technique=technique, precision=precision)
-        if (found := curve(str(technique), rows, "batch", PEAK, colour)) is not None:
-            low, high = (None if end is None else end / GIB for end in (found.low, found.high))
-            yield replace(found, y=found.y / GIB, low=low, high=high)
+        if (found := curve(str(technique), rows, "batch", column, colour)) is not None:
+            low, high = (None if end is None else end * factor for end in (found.low, found.high))
+            yield replace(found, y=found.y * factor, low=low, high=high)
 
 
 def _against_none(table: Table) -> Figure:
-    """What each technique saves and costs, at the batch at which most of them have a figure; others are gaps."""
-    plots = []
-    names = [name for name in table.values("technique") if name != NONE]
-    for precision in table.values("precision"):
-        compared = [row for row in table.where(precision=precision) if number(row, "memory_saved") is not None]
-        batches = [number(row, "batch") or 0.0 for row in compared]
-        batch = max(batches, key=lambda each: (batches.count(each), each), default=None)
-        if batch is not None:
-            rows = {row["technique"]: row for row in table.where(precision=precision, batch=batch)}
-            both = tuple(_in_percent(each, names, rows) for each in ("memory_saved", "throughput_lost"))
-            plots.append(Plot(f"{precision}, batch {batch:g}", "", "share of that without technique (%)", bars=both))
-    text = (
-        "Memory saved and throughput lost per worker against training without the technique, at the same batch: the "
-        "largest of those at which the most techniques were compared"
-    )
-    return figure(table, "memory-against-none", "What the techniques save and cost", text, plots)
-
-
-def _in_percent(column: str, names: Sequence[Cell], rows: Mapping[Cell, Mapping[str, Cell]]) -> Bars:
-    """A bar per technique; a gap for one without a row."""
-    of_all = [rows.get(name, {}) for name in names]
-    return bars_of(column.replace("_", " "), map(str, names), of_all, column, factor=100)
+    """What each technique saves and costs, over all batches at which it was compared."""
+    rows = [
+        [
+            Plot(
+                f"{precision}: {column.replace('_', ' ')}",
+                "batch per worker (samples)",
+                "of that without technique (%)",
+                tuple(_scaled_curves(table, column, 100, precision)),
+                (Reference(NONE, 0.0),),
+                x_scale="whole",
+                x_range=(0, None),
+            )
+            for column in ("memory_saved", "throughput_lost")
+        ]
+        for precision in table.values("precision")
+    ]
+    text = "Memory saved and throughput lost per worker against training without the technique, at the same batch"
+    return figure(table, "memory-against-none", "What the techniques save and cost", text, *rows)
 
 
 def _largest(table: Table) -> Figure:

@@ -13,7 +13,8 @@ from trainmark.spec.table import Cell, Table
 from trainmark.spec.units import counted
 from trainmark.studies.axes import fixed, powers_of_two
 from trainmark.studies.efficiency import base_of, efficiency, other_base
-from trainmark.studies.outcomes import Outcomes, Point, PointOutcomes, Summary
+from trainmark.studies.outcomes import Outcomes, PointOutcomes, Summary
+from trainmark.studies.point import Point
 from trainmark.studies.study import Axis, Request, Study
 from trainmark.studies.tables import build_table, curve, figure, heat_map, metric
 from trainmark.studies.verdict import between

@@ -10,7 +10,8 @@ from trainmark.spec.config import Setting
 from trainmark.spec.engine_offer import find_engine
 from trainmark.spec.table import Cell, Table
 from trainmark.spec.units import counted
-from trainmark.studies.outcomes import Outcomes, Point, PointOutcomes, Summary
+from trainmark.studies.outcomes import Outcomes, PointOutcomes, Summary
+from trainmark.studies.point import Point
 from trainmark.studies.study import Axis, Request, Study
 from trainmark.studies.tables import (
     Measure,

@@ -4,16 +4,15 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from pydantic import AfterValidator, Field
 
 from trainmark.collect.build import read_run
 from trainmark.collect.measured import Measured
 from trainmark.collect.speed_warnings import MAX_OTHERS, share_of_others
 from trainmark.collect.statistics import median_interval
-from trainmark.spec.config import Section, Setting
+from trainmark.spec.config import Setting
 from trainmark.spec.errors import TrainmarkError, without_advice
 from trainmark.spec.failures import LOSS_BECAME
 from trainmark.spec.metrics import metric_rows
@@ -21,6 +20,7 @@ from trainmark.spec.result import Result
 from trainmark.spec.run_folder import RunFolder
 from trainmark.spec.site import Site
 from trainmark.spec.units import counted
+from trainmark.studies.point import Point
 
 FEWEST_FOR_INTERVAL = 6  # repeats; with fewer, the interval is min–max
 FEWEST_FOR_VERDICT = 5  # undisturbed rounds: all five are on one side of 1 by chance in 1 of 16 cases, three in 1 of 4
@@ -30,31 +30,6 @@ ANSWERS = {OUT_OF_MEMORY: OUT_OF_MEMORY, DIVERGED: LOSS_BECAME.lower()}
 NO_RUNS = "no runs: computed from the settings"
 SINGLE_RUNS = "single runs, without intervals"
 INTERVAL = "intervals: 95 % of the median from six runs on, else the smallest and the largest"
-
-
-def _printable(value: Setting) -> Setting:
-    """Returns the value of an axis, which tables, figures and terminals show."""
-    if isinstance(value, str) and not value.isprintable():
-        raise ValueError("must be printable")
-    return value
-
-
-class Point(Section):
-    """One point of a study: where it is on the axes, and the settings that make it."""
-
-    at: dict[str, Annotated[Setting, AfterValidator(_printable)]]
-    settings: dict[str, Setting] = Field(default_factory=dict)
-    slot_cores: int | None = None  # cores per worker slot on each node; None: as the site has them
-    is_default: bool = False  # whether the plan would choose it by itself; noted in the table
-
-    @property
-    def label(self) -> str:
-        """`threads=2 batch=64`."""
-        return " ".join(f"{name}={_text(value)}" for name, value in self.at.items())
-
-
-def _text(value: Setting) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 class Summary(NamedTuple):

@@ -16,7 +16,7 @@ from trainmark.spec.files import one_line, read_regular, write_text
 from trainmark.spec.run_folder import RunFolder, matches_id
 from trainmark.spec.site import Site
 from trainmark.spec.validation_errors import describe_error
-from trainmark.studies.outcomes import Point
+from trainmark.studies.point import Point
 
 RESUME = "trainmark study resume"
 ALL = "all"  # the study of studies
@@ -42,6 +42,7 @@ class PlannedPoint(Section):
     point: Point
     refused: str | None = None
     seconds: tuple[Seconds, Seconds] | None = None  # None: unknown
+    limit_seconds: Seconds | None = None  # the time limit of its jobs, if they have one
     nodes: int = Field(1, ge=1)
 
 
@@ -71,6 +72,8 @@ class StudyRecord(Section):
     data_dir: str | None = None  # None: the default in the runs folder
     points: tuple[PlannedPoint, ...] = ()
     runs: tuple[PlannedStudyRun, ...] = ()  # in the order in which they start
+    runs_at_start: int | None = None  # None: all; a search adds to them
+    most_more: int = 0  # runs that a search may add
     parts: dict[str, str] = Field(default_factory=dict)  # of `all`: name of a study → its id, or why it cannot run
 
     @model_validator(mode="after")
@@ -91,6 +94,11 @@ class StudyRecord(Section):
         if not isinstance(launch, dict) or not isinstance(launch.get("launcher", ""), str):
             raise ValueError("must have a section base.launch, whose launcher is a name")
         return self
+
+    @property
+    def num_at_start(self) -> int:
+        """Runs that were known before anything ran; a search adds to them."""
+        return self.runs_at_start if self.runs_at_start is not None else len(self.runs)
 
     def runs_of(self, point: int) -> list[PlannedStudyRun]:
         """Returns the repeats of a point, by round."""

@@ -13,7 +13,8 @@ from trainmark.spec.metrics import metric_rows
 from trainmark.spec.table import Table
 from trainmark.spec.units import counted, show_value
 from trainmark.studies.axes import fixed
-from trainmark.studies.outcomes import Outcome, Outcomes, Point
+from trainmark.studies.outcomes import Outcome, Outcomes
+from trainmark.studies.point import Point
 from trainmark.studies.study import Axis, Request, Study
 from trainmark.studies.tables import build_table, figure, metric
 from trainmark.studies.target import EPOCHS, has_missed, runs_at_target, target_quality, to_target

@@ -9,7 +9,8 @@ from trainmark.spec.table import Table
 from trainmark.spec.units import counted
 from trainmark.studies.axes import fixed, powers_of_two
 from trainmark.studies.efficiency import efficiency, other_base
-from trainmark.studies.outcomes import Outcomes, Point, PointOutcomes, Summary
+from trainmark.studies.outcomes import Outcomes, PointOutcomes, Summary
+from trainmark.studies.point import Point
 from trainmark.studies.study import Axis, Request, Study, Values
 from trainmark.studies.tables import Measure, build_table, curves, figure, metric
 from trainmark.studies.verdict import between

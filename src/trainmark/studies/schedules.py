@@ -24,7 +24,8 @@ from trainmark.spec.registries import SCHEDULES as RATES
 from trainmark.spec.site import Site
 from trainmark.spec.table import Cell, Column, Table
 from trainmark.studies.axes import fixed
-from trainmark.studies.outcomes import Outcomes, Point, PointOutcomes
+from trainmark.studies.outcomes import Outcomes, PointOutcomes
+from trainmark.studies.point import Point
 from trainmark.studies.study import Axis, Request, Study
 from trainmark.studies.tables import Measure, build_table, figure, metric
 from trainmark.studies.verdict import verdict

@@ -11,7 +11,8 @@ from trainmark.spec.event_files import read_events
 from trainmark.spec.events import Steps
 from trainmark.spec.table import Cell, Table
 from trainmark.studies.axes import fixed
-from trainmark.studies.outcomes import Outcome, Outcomes, Point, PointOutcomes, Summary
+from trainmark.studies.outcomes import Outcome, Outcomes, PointOutcomes, Summary
+from trainmark.studies.point import Point
 from trainmark.studies.size_and_shape_figures import (
     COUNTERS,
     GIB,

@@ -9,7 +9,8 @@ from trainmark.spec.config import RunChoices, Setting
 from trainmark.spec.errors import ConfigError
 from trainmark.spec.site import Site
 from trainmark.spec.table import Table
-from trainmark.studies.outcomes import Outcomes, Point
+from trainmark.studies.outcomes import Outcomes
+from trainmark.studies.point import Point
 
 Values = tuple[Setting, ...]
 Overrides = Mapping[str, Setting]  # dotted names of settings → values
@@ -80,6 +81,7 @@ class Study:
     repeats: int = 5
     max_spread: float = 0.10  # of the repeats of a point: larger ones are flagged
     refine: Callable[[Outcomes], list[Point]] = no_more  # more points, once all have run; [] ends the study
+    most_more: Callable[[Request], int] = lambda request: 0  # points that `refine` may add in all
 
     def axis(self, name: str) -> Axis:
         """Returns an axis by name; raises with the names that there are."""

@@ -236,8 +236,7 @@ def curves(table: Table, x: str, y: str, by: str | None = None, **fixed: Cell) -
     if by is None:
         found = [curve(table.column(y).heading, rows, x, y)]
     else:
-        groups = list(dict.fromkeys(row.get(by) for row in rows))
-        heading = table.column(by).heading
+        groups, heading = dict.fromkeys(row.get(by) for row in rows), table.column(by).heading
         found = [curve(f"{heading} {value}", [r for r in rows if r.get(by) == value], x, y) for value in groups]
     return tuple(each for each in found if each is not None)
 

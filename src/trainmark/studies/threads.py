@@ -6,7 +6,8 @@ from trainmark.spec.table import Table
 from trainmark.spec.units import counted
 from trainmark.studies.axes import fixed, powers_of_two
 from trainmark.studies.efficiency import efficiency
-from trainmark.studies.outcomes import Outcomes, Point, PointOutcomes
+from trainmark.studies.outcomes import Outcomes, PointOutcomes
+from trainmark.studies.point import Point
 from trainmark.studies.study import Axis, Request, Study
 from trainmark.studies.tables import build_table, curves, figure, metric
 from trainmark.studies.verdict import verdict

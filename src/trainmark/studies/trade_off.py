@@ -6,7 +6,8 @@ from trainmark.report.drawing import Figure, Plot, Reference
 from trainmark.spec.config import Setting
 from trainmark.spec.table import Table
 from trainmark.studies.axes import divisors
-from trainmark.studies.outcomes import Outcome, Outcomes, Point, PointOutcomes, Summary, summarise
+from trainmark.studies.outcomes import Outcome, Outcomes, PointOutcomes, Summary, summarise
+from trainmark.studies.point import Point
 from trainmark.studies.scaling import most_members, refuse_queueing, slot_cores
 from trainmark.studies.study import Axis, Request, Study
 from trainmark.studies.tables import Measure, build_table, curves, figure, metric

@@ -10,7 +10,8 @@ from trainmark.report.node_series import Panel, first_sample_s, panels_of
 from trainmark.report.utilisation import on_one_axis, small_multiples
 from trainmark.spec.table import Table
 from trainmark.spec.units import counted, show_value
-from trainmark.studies.outcomes import Outcomes, Point, PointOutcomes, summarise
+from trainmark.studies.outcomes import Outcomes, PointOutcomes, summarise
+from trainmark.studies.point import Point
 from trainmark.studies.scaling import members_on_equal_slots, most_members, workers_of
 from trainmark.studies.study import Axis, Request, Study
 from trainmark.studies.tables import Measure, build_table, figure

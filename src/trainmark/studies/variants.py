@@ -10,7 +10,8 @@ from trainmark.spec.errors import ConfigError
 from trainmark.spec.registries import WORKLOADS
 from trainmark.spec.table import Cell, Table
 from trainmark.studies.axes import fixed
-from trainmark.studies.outcomes import Outcomes, Point, PointOutcomes, Summary
+from trainmark.studies.outcomes import Outcomes, PointOutcomes, Summary
+from trainmark.studies.point import Point
 from trainmark.studies.study import Axis, Overrides, Request, Study
 from trainmark.studies.tables import Measure, build_table, metric, number
 from trainmark.studies.variants_figures import (

@@ -6,7 +6,8 @@ from trainmark.spec.table import Cell, Table
 from trainmark.spec.units import counted
 from trainmark.studies.axes import powers_of_two
 from trainmark.studies.efficiency import efficiency
-from trainmark.studies.outcomes import Outcomes, Point, Summary
+from trainmark.studies.outcomes import Outcomes, Summary
+from trainmark.studies.point import Point
 from trainmark.studies.scaling import slot_cores
 from trainmark.studies.study import Axis, Request, Study
 from trainmark.studies.tables import build_table, curves, figure, metric

@@ -1,7 +1,7 @@
 """A study of a third party, in one file: the example of docs/extending.md."""
 
 from trainmark.report.drawing import Plot
-from trainmark.studies.outcomes import Point
+from trainmark.studies.point import Point
 from trainmark.studies.study import Axis, Study
 from trainmark.studies.tables import build_table, curves, figure, metric
 
