@@ -45,7 +45,7 @@ def test_two_members_of_one_worker_give_a_valid_result(trainmark: Command, tmp_p
     assert unavailable_in(record) == {
         *("communication_share", "communication_bytes_per_step", "bubble_share", "staleness_steps", "staging_time_s"),
         *("communication_intra_node_bytes_per_s", "communication_inter_node_bytes_per_s", "gpu_utilisation"),
-        *("load_balance", "communication_efficiency", "parallel_efficiency"),
+        *("load_balance", "communication_efficiency", "parallel_efficiency", "step_memory_bytes"),
         *TO_TARGET,
         *INFERENCE,
     }
@@ -64,7 +64,7 @@ def test_one_member_of_two_workers_gives_a_valid_result(run_small: RunSmall, tmp
     record = Result.model_validate(result)
     assert (record.state, record.plan.system_scale) == ("complete", 2)
     assert unavailable_in(record) == {
-        *("bubble_share", "staleness_steps", "staging_time_s", "gpu_utilisation"),
+        *("bubble_share", "staleness_steps", "staging_time_s", "gpu_utilisation", "step_memory_bytes"),
         *TO_TARGET,
         *INFERENCE,
     }
